@@ -1,0 +1,190 @@
+"""The lower bound that SQUAD climbs (Soft Quality-Diversity Optimization, Eq. 5).
+
+`squad_objective` is the bound itself, over all pairs. `batch_objective` is what one
+batch of the published algorithm ascends, written out; `repulsion` gives its derivative
+in closed form from one pass over the population, and the tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from softqd.ops.distances import map_rows, mask_self, squared_distances
+from softqd.ops.kernels import KERNEL_CUTOFF, pair_kernel
+from softqd.ops.selection import kth_smallest
+
+# Qualities are held above this where they divide, as in the published runs.
+QUALITY_FLOOR = 1e-6
+_CHUNK_ROWS = 256
+
+
+def squad_objective(
+    quality: Float[Array, " n"],
+    behavior: Float[Array, "n d"],
+    gamma_sq: float,
+) -> Float[Array, ""]:
+    r"""The SQUAD objective over all pairs, Eq. (5), without the leading constant.
+
+    $\sum_n f_n - \sum_{i<j} \sqrt{f_i f_j} \exp(-\|b_i - b_j\|^2 / \gamma^2)$
+
+    Times $(2 \pi \sigma^2)^{d/2}$ with $\gamma^2 = 8 \sigma^2$ it is a lower bound of
+    the Soft QD Score. Differentiable, in memory linear in ``n``.
+
+    Args:
+        quality: Qualities, not negative.
+        behavior: Behaviors in the unbounded space.
+        gamma_sq: Squared bandwidth, positive.
+
+    Raises:
+        ValueError: If shapes do not match or a quality is negative.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> squad_objective(jnp.array([1.0, 4.0]), jnp.zeros((2, 3)), 1.0)
+        Array(3., dtype=float32)
+    """
+    quality, behavior = jnp.asarray(quality), jnp.asarray(behavior)
+    if quality.ndim != 1 or behavior.ndim != 2 or len(quality) != len(behavior):
+        raise ValueError(
+            "quality must have shape (n,) and behavior (n, d) with the same n; got "
+            f"{quality.shape} and {behavior.shape}"
+        )
+    if not isinstance(quality, jax.core.Tracer) and (np.asarray(quality) < 0).any():
+        raise ValueError(
+            f"quality must not be negative; the smallest is {float(quality.min()):g}. "
+            "Subtract a lower bound of your quality first"
+        )
+    root = safe_sqrt(quality)
+    n, chunk = len(quality), _CHUNK_ROWS
+    num_chunks = -(-n // chunk)
+
+    @jax.checkpoint  # recompute each block in the backward pass: no n x n residuals
+    def block(start):
+        rows = jnp.minimum(start + jnp.arange(chunk), n - 1)
+        is_row = start + jnp.arange(chunk) < n
+        is_later = jnp.arange(n)[None, :] > rows[:, None]
+        kernel = pair_kernel(squared_distances(behavior[rows], behavior), gamma_sq)
+        pairs = jnp.where(is_later, kernel * root[None, :], 0.0).sum(1)
+        return jnp.where(is_row, root[rows] * pairs, 0.0).sum()
+
+    starts = jnp.arange(num_chunks) * chunk
+    return quality.sum() - jax.lax.map(block, starts).sum()
+
+
+def safe_sqrt(quality: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """Square root of ``max(quality, 0)`` whose derivative is 0 where it is 0."""
+    positive = quality > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, quality, 1.0)), 0.0)
+
+
+class Repulsion(NamedTuple):
+    """Sums over the neighbors j of each batch member i, neighbors held constant."""
+
+    overlap: Float[Array, " m"]  # sum_j sqrt(f_j) K_ij
+    push: Float[Array, "m d"]  # sum_j sqrt(f_j) K_ij (z_i - z_j)
+
+
+def repulsion(
+    z: Float[Array, "m d"],
+    index: Int[Array, " m"],
+    all_z: Float[Array, "n d"],
+    all_root: Float[Array, " n"],
+    gamma_sq: Float[Array, " m"],
+    num_neighbors: int | None,
+) -> Repulsion:
+    """Overlap with, and push away from, the nearest neighbors of a batch.
+
+    Where several solutions are exactly as far as the last neighbor, they share its
+    place: no order of the population is preferred.
+
+    Args:
+        z: Transformed behaviors of the batch.
+        index: The batch's rows in the population, excluded as their own neighbors.
+        all_z: Transformed behaviors of the population.
+        all_root: Square roots of the population's qualities.
+        gamma_sq: Squared bandwidth of each batch member.
+        num_neighbors: How many others repel; None for all.
+    """
+    n = all_z.shape[0]
+    # Differences are what counts: centering keeps their rounding error small below.
+    center = all_z.mean(0, keepdims=True)
+
+    def rows(batch):
+        z, index, gamma_sq = batch
+        dist_sq = mask_self(squared_distances(z, all_z), index)
+        kernel = pair_kernel(dist_sq, gamma_sq[:, None], KERNEL_CUTOFF)
+        if num_neighbors is not None and num_neighbors < n - 1:
+            kernel *= neighbor_weights(dist_sq, num_neighbors)
+        weight = kernel * all_root[None, :]
+        overlap = weight.sum(1)
+        pull = jnp.matmul(weight, all_z - center, precision="highest")
+        return Repulsion(overlap, overlap[:, None] * (z - center) - pull)
+
+    return map_rows(rows, (z, index, gamma_sq), n)
+
+
+def neighbor_weights(
+    dist_sq: Float[Array, "m n"], num_neighbors: int
+) -> Float[Array, "m n"]:
+    """1 for the nearest, 0 for the others, a fair share for ties on the border."""
+    last = kth_smallest(dist_sq, num_neighbors)[:, None]
+    is_closer, is_tied = dist_sq < last, dist_sq == last
+    dtype = dist_sq.dtype
+    num_closer = is_closer.sum(1, keepdims=True, dtype=dtype)
+    num_tied = is_tied.sum(1, keepdims=True, dtype=dtype)
+    share = (num_neighbors - num_closer) / jnp.maximum(num_tied, 1)
+    return jnp.where(is_closer, 1.0, jnp.where(is_tied, share, 0.0))
+
+
+def batch_objective(
+    quality: Float[Array, " m"],
+    z: Float[Array, "m d"],
+    index: Int[Array, " m"],
+    all_z: Float[Array, "n d"],
+    all_root: Float[Array, " n"],
+    gamma_sq: Float[Array, " m"],
+    num_neighbors: int | None,
+    repulsion_weight: float = 0.5,
+    protect_quality: bool = False,
+) -> Float[Array, ""]:
+    r"""What one batch ascends (Algorithm 1), written out for autodiff.
+
+    $\sum_i f_i - w \sum_i \sum_{j \in N_i} \sqrt{f_i f_j} K_{ij}$
+
+    with the neighbors j held constant. ``protect_quality`` holds $f_i$ constant inside
+    the repulsion too. Not used by the algorithm, which has the derivative in closed
+    form (`cotangents`); the tests compare the two.
+    """
+    dist_sq = mask_self(squared_distances(z, all_z), index)
+    kernel = pair_kernel(dist_sq, gamma_sq[:, None], KERNEL_CUTOFF)
+    if num_neighbors is not None and num_neighbors < all_z.shape[0] - 1:
+        kernel *= jax.lax.stop_gradient(neighbor_weights(dist_sq, num_neighbors))
+    root = safe_sqrt(jax.lax.stop_gradient(quality) if protect_quality else quality)
+    pairs = root[:, None] * all_root[None, :] * kernel
+    return quality.sum() - repulsion_weight * pairs.sum()
+
+
+def cotangents(
+    quality: Float[Array, " m"],
+    rep: Repulsion,
+    gamma_sq: Float[Array, " m"],
+    repulsion_weight: Float[Array, ""] | float,
+    protect_quality: bool,
+) -> tuple[Float[Array, " m"], Float[Array, "m d"]]:
+    """Derivative of `batch_objective` with respect to quality and behavior.
+
+    A solution whose quality is not positive is not repelled, and no derivative passes
+    through its square root.
+    """
+    is_lit = quality > 0
+    pull = jnp.ones_like(quality)
+    if not protect_quality:
+        slope = 0.5 / jnp.sqrt(jnp.maximum(quality, QUALITY_FLOOR))
+        pull -= jnp.where(is_lit, repulsion_weight * slope * rep.overlap, 0.0)
+    push = repulsion_weight * 2 * safe_sqrt(quality) / gamma_sq
+    return pull, push[:, None] * rep.push

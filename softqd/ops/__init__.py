@@ -1,0 +1,1 @@
+"""Pure array functions shared by algorithms, objectives and metrics."""

@@ -1,0 +1,88 @@
+"""Checks at the door: first solutions and first evaluations of any algorithm.
+
+Values are checked only where they are concrete; under `jit` or `vmap`, shapes still
+are, and `softqd.run` looks at the first population again after compilation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from softqd.ops.transforms import is_outside
+from softqd.types import Problem, check_evaluate
+
+
+def check_count(name: str, value: int, low: int, high: int | None = None) -> None:
+    """Refuse a count that is not a whole number between ``low`` and ``high``."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or value < low or (high is not None and value > high):
+        span = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise ValueError(f"{name} must be a whole number {span}; got {value!r}")
+
+
+def check_solutions(problem: Problem, solutions: PyTree, num_solutions: int) -> PyTree:
+    """Return first solutions as arrays, refusing what cannot start a run.
+
+    Raises:
+        ValueError: If a leaf has the wrong number of rows or a value is not finite, or
+            if ``evaluate`` does not return (quality, behavior) for one of them.
+    """
+    solutions = jax.tree.map(jnp.asarray, solutions)
+    leaves = jax.tree_util.tree_leaves_with_path(solutions)
+    if not leaves:
+        raise ValueError("solutions hold no arrays; expected a pytree of arrays")
+    for path, leaf in leaves:
+        where = f"solutions{jax.tree_util.keystr(path)}"
+        if leaf.ndim == 0 or leaf.shape[0] != num_solutions:
+            raise ValueError(
+                f"{where} has shape {leaf.shape}, but population_size is "
+                f"{num_solutions}: the first axis must have that many rows"
+            )
+        if jnp.issubdtype(leaf.dtype, jnp.floating) and is_concrete(leaf):
+            flat = np.asarray(leaf).reshape(num_solutions, -1)
+            _refuse_nonfinite(np.isfinite(flat).all(1), where)
+    check_evaluate(problem, jax.tree.map(lambda x: x[0], solutions))
+    return solutions
+
+
+def check_first_evaluation(
+    problem: Problem, quality: Float[Array, " n"], behavior: Float[Array, "n d"]
+) -> None:
+    """Refuse a first population that is not finite or outside its declared bounds.
+
+    Raises:
+        ValueError: Naming the first such solution.
+    """
+    if not (is_concrete(quality) and is_concrete(behavior)):
+        return
+    _refuse_nonfinite(np.isfinite(np.asarray(quality)), "quality")
+    _refuse_nonfinite(np.isfinite(np.asarray(behavior)).all(1), "behavior")
+    outside = np.asarray(is_outside(problem, jnp.asarray(behavior)))
+    if outside.any():
+        i = int(outside.argmax())
+        raise ValueError(
+            f"behavior of solution {i} at the start is {np.asarray(behavior)[i]}, "
+            f"outside the behavior_bounds {problem.behavior_bounds} of problem "
+            f"{problem.name!r} ({int(outside.sum())} of {len(outside)} are); declare "
+            "wider bounds, or None for an unbounded space"
+        )
+
+
+def _refuse_nonfinite(is_finite: np.ndarray, what: str) -> None:
+    if not is_finite.all():
+        i = int((~is_finite).argmax())
+        raise ValueError(
+            f"{what} of solution {i} at the start is not finite ("
+            f"{int((~is_finite).sum())} of {len(is_finite)} are not); check sample, or "
+            "the solutions given"
+        )
+
+
+def is_concrete(array: Any) -> bool:
+    """Whether values can be looked at, not only shapes."""
+    return not isinstance(array, jax.core.Tracer)

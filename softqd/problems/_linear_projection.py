@@ -1,0 +1,84 @@
+"""Linear Projection: shifted Rastrigin with averaged chunks as behavior.
+
+Fontaine et al. 2020, as used in Soft Quality-Diversity Optimization (appendix). The
+paper's formula divides a chunk's sum by d; the published runs took the chunk's mean.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from softqd.ops.trigonometry import cos_2pi
+from softqd.types import Evaluation, Problem
+
+LIMIT = 5.12
+SHIFT = 0.4 * LIMIT  # 2.048
+
+
+def linear_projection(behavior_dim: int = 4, solution_dim: int = 1024) -> Problem:
+    """Rastrigin quality, mean of ``behavior_dim`` equal chunks as behavior in [0, 1].
+
+    The optimum, 2.048 in every coordinate, has quality 100, the corner -5.12 has 0, and
+    there is no lower end. Solutions start uniform in [-5.12, 5.12]; the box is not
+    enforced afterwards, but a coordinate outside counts as 5.12 / x in the behavior.
+
+    Args:
+        behavior_dim: d; the published runs use 4, 8 and 16.
+        solution_dim: p, a multiple of d.
+
+    Raises:
+        ValueError: If ``behavior_dim`` does not divide ``solution_dim``.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> problem = linear_projection(behavior_dim=4)
+        >>> quality, behavior = problem.evaluate(jnp.full((1024,), 2.048))
+        >>> float(quality), behavior.shape
+        (100.0, (4,))
+    """
+    check_dims(behavior_dim, solution_dim)
+    worst = solution_dim * _rastrigin(np.float64(-LIMIT), lambda x: np.cos(2 * np.pi * x))
+
+    def evaluate(x: Float[Array, " p"]) -> Evaluation:
+        centered = x - SHIFT
+        # Two plain sums: XLA's CPU backend vectorizes them better than one of both.
+        rastrigin = (centered**2).sum() + 10.0 * (
+            solution_dim - cos_2pi(centered).sum()
+        )
+        quality = 100.0 - (100.0 / float(worst)) * rastrigin
+        return Evaluation(quality, project(x, behavior_dim))
+
+    return Problem(
+        evaluate,
+        sample=lambda key: jax.random.uniform(
+            key, (solution_dim,), minval=-LIMIT, maxval=LIMIT
+        ),
+        behavior_bounds=(0.0, 1.0),
+        name=f"linear_projection(behavior_dim={behavior_dim})",
+        quality_bounds=(0.0, 100.0),
+    )
+
+
+def project(x: Float[Array, " p"], behavior_dim: int) -> Float[Array, " d"]:
+    """Mean over equal chunks of the folded coordinates, scaled to [0, 1]."""
+    is_inside = jnp.abs(x) <= LIMIT
+    folded = jnp.where(is_inside, x, LIMIT / jnp.where(is_inside, 1.0, x))
+    means = folded.reshape(behavior_dim, -1).mean(1)
+    return (means + LIMIT) / (2 * LIMIT)
+
+
+def _rastrigin(x, cosine):
+    centered = x - SHIFT
+    return 10.0 + centered**2 - 10.0 * cosine(centered)
+
+
+def check_dims(behavior_dim: int, solution_dim: int) -> None:
+    """Refuse dimensions that do not split into equal chunks."""
+    if behavior_dim < 1 or solution_dim % behavior_dim:
+        raise ValueError(
+            f"solution_dim must be a multiple of behavior_dim; got "
+            f"solution_dim={solution_dim}, behavior_dim={behavior_dim}"
+        )

@@ -1,0 +1,298 @@
+"""The central types: what a problem is, what it says, and what an algorithm is.
+
+An algorithm is three pure functions, as in optax and blackjax; a problem is a plain
+function of one solution. Batching, chunking and differentiation belong to the library.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import Array, Bool, Float, PyTree
+
+Key = Array
+Bounds = tuple[float | tuple[float, ...], float | tuple[float, ...]]
+
+
+class Evaluation(NamedTuple):
+    """What a problem says about one solution, or about a batch of them."""
+
+    quality: Float[Array, "*n"]
+    behavior: Float[Array, "*n d"]
+
+
+class Population(NamedTuple):
+    """A set of solutions with their evaluations.
+
+    Rows where ``occupied`` is false hold no solution and never count; the other fields
+    may contain anything there.
+    """
+
+    solutions: PyTree
+    quality: Float[Array | np.ndarray, "*n"]
+    behavior: Float[Array | np.ndarray, "*n d"]
+    occupied: Bool[Array | np.ndarray, "*n"]
+
+    def compact(self) -> Population:
+        """Keep the occupied rows only, as NumPy arrays."""
+        keep = np.asarray(self.occupied)
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[keep], self)
+
+
+class Algorithm(NamedTuple):
+    """Three pure functions, and what they were built from.
+
+    Attributes:
+        init: ``(key, solutions=None) -> State``. Evaluates the first population. Every
+            State carries ``init_evaluations``, the number of evaluations this took.
+        step: ``(state) -> (State, Info)``. One iteration. Every Info begins with
+            ``evaluations`` and ``gradient_evaluations`` of this iteration and carries
+            ``vector_jacobian_products`` and ``is_finite``, one flag per row.
+        population: ``(state) -> Population``. The current answer.
+        problem: The problem being solved, for checks and reports.
+        name: The algorithm's name, for reports.
+        settings: The arguments the algorithm was built with, for reports and for
+            refusing to resume another algorithm's run.
+    """
+
+    init: Callable
+    step: Callable
+    population: Callable
+    problem: Problem | None = None
+    name: str = "algorithm"
+    settings: Mapping[str, Any] = {}  # noqa: RUF012  (read, never written)
+
+
+@dataclass(frozen=True)
+class _Rebuild:
+    """Calls a callable pytree whose arrays arrive as arguments."""
+
+    treedef: Any
+    static: tuple
+
+    def __call__(self, arrays: list, *args: Any) -> Any:
+        arrays = list(arrays)
+        leaves = [arrays.pop(0) if is_array else leaf for is_array, leaf in self.static]
+        return jax.tree.unflatten(self.treedef, leaves)(*args)
+
+
+def lift_arrays(function: Callable) -> Partial:
+    """Turn a callable into a `Partial` whose leaves are the arrays it carries.
+
+    A plain function carries none. A callable pytree (a `Partial`, a module of a neural
+    network library) keeps its non-array leaves as static data. What has been lifted can
+    be passed to a compiled function as an argument, so that weights are not compiled in
+    as constants.
+    """
+    leaves, treedef = jax.tree.flatten(function)
+    if len(leaves) == 1 and leaves[0] is function:
+        return Partial(function)
+    if isinstance(function, Partial) and all(map(_is_array, leaves)):
+        return function
+    static = tuple((_is_array(x), None if _is_array(x) else x) for x in leaves)
+    return Partial(_Rebuild(treedef, static), [x for x in leaves if _is_array(x)])
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (jax.Array, np.ndarray))
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
+class Problem:
+    """A quality-diversity problem, written as a function of one solution.
+
+    Args:
+        evaluate: One solution (any pytree of arrays) to ``(quality, behavior)``, a
+            scalar and a vector ``(d,)``. Pure and, for gradient-based algorithms,
+            differentiable. A stochastic problem is ``evaluate(solution, key)``. Arrays
+            carried by a `jax.tree_util.Partial` or any callable pytree are passed to
+            compiled code as arguments.
+        sample: Key to one random solution; needed unless a run is given its start.
+        behavior_bounds: ``(low, high)``, scalars or one value per dimension, infinite
+            where a dimension is unbounded. ``None``: the whole space is unbounded.
+        name: For reports. Defaults to the name of ``evaluate``.
+        quality_bounds: ``(low, high)`` of the quality, for reports only.
+        render: One solution to an image ``(height, width, 3)`` in [0, 1].
+        sample_evaluations: Evaluations that one call of ``sample`` spends.
+
+    Raises:
+        TypeError: If a function is not callable.
+        ValueError: If the bounds are not an increasing pair.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, softqd
+        >>> def evaluate(x):
+        ...     return -jnp.sum(x**2), jnp.tanh(x[:2])
+        >>> problem = softqd.Problem(
+        ...     evaluate, lambda key: jax.random.normal(key, (8,)), (-1, 1))
+        >>> problem.behavior_dim
+        2
+    """
+
+    evaluate: Callable
+    sample: Callable | None = None
+    behavior_bounds: Any = None
+    name: str | None = None
+    quality_bounds: tuple[float, float] | None = None
+    render: Callable | None = None
+    sample_evaluations: int = 0
+
+    def __post_init__(self):
+        if not callable(self.evaluate):
+            raise TypeError(
+                "evaluate must be a function of one solution that returns (quality, "
+                f"behavior); got {type(self.evaluate).__name__}"
+            )
+        name = self.name or getattr(self.evaluate, "__name__", "problem")
+        set_field = functools.partial(object.__setattr__, self)
+        set_field("name", name)
+        for field in ("evaluate", "sample", "render"):
+            function = getattr(self, field)
+            if function is not None and not callable(function):
+                raise TypeError(
+                    f"{field} must be a function or None; got {type(function).__name__}"
+                )
+            if function is not None:
+                set_field(field, lift_arrays(function))
+        if self.behavior_bounds is not None:
+            set_field("behavior_bounds", _check_bounds(self.behavior_bounds))
+
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether ``evaluate`` takes a key beside the solution."""
+        return _num_required(self.evaluate) >= 2
+
+    @functools.cached_property
+    def behavior_dim(self) -> int:
+        """Number of behavior dimensions, from ``sample`` or else from the bounds."""
+        if self.sample is not None:
+            solution = jax.eval_shape(self.sample, jax.random.key(0))
+            return check_evaluate(self, solution)
+        low = self.behavior_bounds[0] if self.behavior_bounds is not None else 0.0
+        if isinstance(low, tuple):
+            return len(low)
+        raise ValueError(
+            f"problem {self.name!r} does not say how many behavior dimensions it has; "
+            "give it sample=, or behavior_bounds= with one value per dimension"
+        )
+
+    def bounds(self, dim: int) -> tuple[np.ndarray, np.ndarray]:
+        """The bounds as two arrays ``(dim,)``, infinite where there are none."""
+        low, high = (-np.inf, np.inf)
+        if self.behavior_bounds is not None:
+            low, high = self.behavior_bounds
+        return np.broadcast_to(low, (dim,)), np.broadcast_to(high, (dim,))
+
+    def tree_flatten(self):
+        children = (self.evaluate, self.sample, self.render)
+        static = (
+            self.behavior_bounds,
+            self.name,
+            self.quality_bounds,
+            self.sample_evaluations,
+        )
+        return children, static
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        # Not through __init__: JAX also builds trees whose leaves are placeholders.
+        problem = object.__new__(cls)
+        names = (
+            "evaluate sample render behavior_bounds name quality_bounds "
+            "sample_evaluations"
+        ).split()
+        for name, value in zip(names, (*children, *static), strict=True):
+            object.__setattr__(problem, name, value)
+        return problem
+
+
+def _num_required(function: Callable) -> int:
+    """How many positional arguments a callable cannot do without."""
+    if isinstance(function, Partial) and isinstance(function.func, _Rebuild):
+        rebuild = function.func
+        dummies = [None if is_array else leaf for is_array, leaf in rebuild.static]
+        function = jax.tree.unflatten(rebuild.treedef, dummies)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin or a ufunc: one solution, no key
+        return 1
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional and p.default is p.empty for p in parameters)
+
+
+def _check_bounds(bounds: Any) -> Bounds:
+    try:
+        low, high = (np.asarray(side, dtype=float) for side in bounds)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "behavior_bounds must be a pair (low, high) of numbers or of vectors (d,); "
+            f"got {bounds!r}"
+        ) from None
+    if low.ndim > 1 or high.ndim > 1 or not np.all(low < high):
+        raise ValueError(
+            "behavior_bounds must be (low, high) with low < high in every dimension, "
+            f"each a number or a vector (d,); got low={low.tolist()}, "
+            f"high={high.tolist()}"
+        )
+    if low.ndim or high.ndim:
+        low, high = np.broadcast_arrays(low, high)
+        return tuple(low.tolist()), tuple(high.tolist())
+    return float(low), float(high)
+
+
+def check_evaluate(problem: Problem, solution: PyTree) -> int:
+    """Check what ``evaluate`` returns for one solution, without computing it.
+
+    Args:
+        problem: The problem.
+        solution: One solution, or its shapes and dtypes.
+
+    Returns:
+        The number of behavior dimensions.
+
+    Raises:
+        ValueError: Naming what was expected and what came.
+    """
+    args = (jax.random.key(0),) if problem.is_stochastic else ()
+    output = jax.eval_shape(problem.evaluate, solution, *args)
+    where = f"evaluate of problem {problem.name!r}"
+    if not isinstance(output, tuple) or len(output) != 2:
+        raise ValueError(
+            f"{where} must return (quality, behavior); got "
+            f"{jax.tree.map(lambda x: f'array{x.shape}', output)}"
+        )
+    quality, behavior = output
+    for what, value, ndim, want in (
+        ("quality", quality, 0, "a scalar, shape ()"),
+        ("behavior", behavior, 1, "a vector, shape (d,)"),
+    ):
+        if not hasattr(value, "shape") or len(value.shape) != ndim:
+            got = getattr(value, "shape", type(value).__name__)
+            raise ValueError(
+                f"{where} returned a {what} of shape {got} for one solution, expected "
+                f"{want}; write evaluate for one solution, batching is done for you"
+            )
+        if not jnp.issubdtype(value.dtype, jnp.floating):
+            raise ValueError(
+                f"{where} returned a {what} of dtype {value.dtype}, expected a float; "
+                f"return {what}.astype(float)"
+            )
+    dim = behavior.shape[0]
+    if dim == 0:
+        raise ValueError(f"{where} returned an empty behavior, expected d >= 1 values")
+    low = problem.behavior_bounds[0] if problem.behavior_bounds is not None else 0.0
+    if isinstance(low, tuple) and len(low) != dim:
+        raise ValueError(
+            f"{where} returned a behavior of shape ({dim},), but behavior_bounds "
+            f"declare {len(low)} dimensions"
+        )
+    return dim
