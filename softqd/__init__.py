@@ -1,6 +1,36 @@
-"""Quality-diversity optimization without a grid."""
-__version__ = "0.1.0"
+"""Quality-diversity optimization without a grid: the Soft QD Score and SQUAD.
+
+Example:
+    >>> import jax, jax.numpy as jnp, softqd
+    >>> problem = softqd.problems.linear_projection(behavior_dim=4, solution_dim=16)
+    >>> algorithm = softqd.squad(problem, population_size=64, batch_size=16)
+    >>> result = softqd.run(algorithm, seed=0, num_iterations=10)
+    >>> result.population.behavior.shape
+    (64, 4)
+"""
+
 from softqd import problems
 from softqd.algorithms import squad
+from softqd.experiment.checkpoint import CheckpointError
+from softqd.experiment.result import Result, load, load_population
+from softqd.experiment.run import NonFiniteError, run
 from softqd.objective import squad_objective
 from softqd.types import Algorithm, Evaluation, Population, Problem
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Algorithm",
+    "CheckpointError",
+    "Evaluation",
+    "NonFiniteError",
+    "Population",
+    "Problem",
+    "Result",
+    "load",
+    "load_population",
+    "problems",
+    "run",
+    "squad",
+    "squad_objective",
+]

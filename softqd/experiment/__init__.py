@@ -1,0 +1,1 @@
+"""Running: configuration, the one loop, checkpoints and results."""

@@ -1,0 +1,204 @@
+"""What a run leaves behind: population, history, configuration, versions, timings."""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import json
+import platform
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import tomli_w
+
+from softqd.types import Population
+
+INTEGER_COLUMNS = (
+    "iteration",
+    "evaluations",
+    "gradient_evaluations",
+    "vector_jacobian_products",
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of one run.
+
+    Attributes:
+        population: The final population, as NumPy arrays.
+        history: Equal-length arrays, one entry per log point, among them 'iteration',
+            'evaluations', 'gradient_evaluations', 'seconds', 'mean_quality' and
+            'max_quality'.
+        config: Enough to repeat the run, where it was started from a configuration;
+            else what is known of it.
+        seed: The seed.
+        versions: Versions of Python, JAX and the other libraries that matter.
+        timings: Seconds spent, 'compile' and 'run'.
+    """
+
+    population: Population
+    history: dict[str, np.ndarray]
+    config: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+
+    def save(self, directory: str | Path) -> Path:
+        """Write population.npz, history.csv, config.toml and result.json.
+
+        Args:
+            directory: Created if need be; files of these names are replaced.
+        """
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        save_population(directory / "population.npz", self.population)
+        with open(directory / "history.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(self.history)
+            writer.writerows(
+                [repr(value) for value in row]
+                for row in zip(
+                    *(column.tolist() for column in self.history.values()), strict=True
+                )
+            )
+        (directory / "config.toml").write_text(tomli_w.dumps(_plain(self.config)))
+        summary = {
+            "seed": self.seed,
+            "versions": self.versions,
+            "timings": self.timings,
+        }
+        (directory / "result.json").write_text(json.dumps(summary, indent=1) + "\n")
+        return directory
+
+
+def load(directory: str | Path) -> Result:
+    """Read a result that `Result.save` wrote.
+
+    Raises:
+        FileNotFoundError: If ``directory`` is not a run folder.
+    """
+    import tomllib
+
+    directory = Path(directory)
+    if not (directory / "population.npz").exists():
+        raise FileNotFoundError(
+            f"{directory} is not a run folder: it has no population.npz"
+        )
+    with open(directory / "history.csv", newline="") as file:
+        names, *rows = csv.reader(file)
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    history = {
+        name: np.array(
+            [float(x) for x in column],
+            dtype=np.int64 if name in INTEGER_COLUMNS else np.float64,
+        )
+        for name, column in zip(names, columns, strict=True)
+    }
+    summary = json.loads((directory / "result.json").read_text())
+    return Result(
+        population=load_population(directory / "population.npz"),
+        history=history,
+        config=tomllib.loads((directory / "config.toml").read_text()),
+        **summary,
+    )
+
+
+def save_population(path: Path, population: Population) -> None:
+    """Write the occupied rows: ``quality``, ``behavior`` and the solutions.
+
+    Solutions are one array ``solutions``, or ``solutions/<name>`` for each leaf of a
+    pytree. No pickled objects.
+    """
+    kept = population.compact()
+    arrays = {"quality": kept.quality, "behavior": kept.behavior}
+    for keys, leaf in jax.tree_util.tree_leaves_with_path(kept.solutions):
+        arrays["/".join(["solutions", *map(_key_name, keys)])] = leaf
+    np.savez(path, **arrays)
+
+
+def load_population(path: str | Path) -> Population:
+    """Read a population file.
+
+    Solutions of a pytree come back as nested dictionaries of arrays.
+
+    Raises:
+        ValueError: If the file is damaged, holds pickled objects, or lacks a part.
+    """
+    path = Path(path)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"{path} is not a readable population file (.npz without pickled "
+            f"objects): {error}"
+        ) from None
+    for name in ("quality", "behavior"):
+        if name not in arrays:
+            raise ValueError(
+                f"{path} has no array {name!r}; it holds {', '.join(arrays) or 'none'}"
+            )
+    quality, behavior = arrays["quality"], arrays["behavior"]
+    if quality.ndim != 1 or behavior.ndim != 2 or len(quality) != len(behavior):
+        raise ValueError(
+            f"{path}: quality must have shape (n,) and behavior (n, d); got "
+            f"{quality.shape} and {behavior.shape}"
+        )
+    return Population(
+        _nest(arrays), quality, behavior, np.ones(quality.shape, dtype=bool)
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions and device that a result depends on."""
+    names = ("softqd", "jax", "jaxlib", "optax", "numpy")
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    device = jax.devices()[0]
+    return {
+        "python": platform.python_version(),
+        **found,
+        "device": f"{device.platform}: {device.device_kind}",
+    }
+
+
+def _key_name(key: Any) -> str:
+    for attribute in ("key", "name", "idx"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
+
+
+def _nest(arrays: dict[str, np.ndarray]) -> Any:
+    if "solutions" in arrays:
+        return arrays["solutions"]
+    tree: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if name.startswith("solutions/"):
+            *parents, last = name.split("/")[1:]
+            node = tree
+            for parent in parents:
+                node = node.setdefault(parent, {})
+            node[last] = array
+    return tree
+
+
+def _plain(value: Any) -> Any:
+    """What TOML can hold: None is left out, arrays become lists, the rest text."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items() if v is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        return np.asarray(value).tolist()
+    return value if isinstance(value, (str, int, float, bool)) else repr(value)

@@ -1,0 +1,422 @@
+"""The one loop: scan on the device, return to Python to log, checkpoint and check."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import Array, Int, PyTree
+
+from softqd.experiment import checkpoint
+from softqd.experiment.progress import ProgressBar
+from softqd.experiment.result import Result, versions
+from softqd.ops.checks import check_count, check_first_evaluation, check_solutions
+from softqd.types import Algorithm, Population, lift_arrays
+
+# Longest time between two returns to Python: how soon Ctrl-C and the bar react.
+_MAX_CHUNK_SECONDS = 0.5
+
+
+class NonFiniteError(FloatingPointError):
+    """A run met a quality, behavior or gradient that is not finite."""
+
+
+class LogPoint(NamedTuple):
+    """What a callback is given at every log point."""
+
+    iteration: int
+    history: dict[str, list]
+    population: Callable[[], Population]
+
+
+class _Tally(NamedTuple):
+    """Counters of one chunk of iterations, kept on the device."""
+
+    evaluations: Int[Array, ""]
+    gradient_evaluations: Int[Array, ""]
+    vector_jacobian_products: Int[Array, ""]
+    bad_step: Int[Array, ""]  # first step with a non-finite row, or the chunk's length
+    bad_row: Int[Array, ""]
+
+
+def run(
+    algorithm: Algorithm,
+    seed: int | Sequence[int] = 0,
+    num_iterations: int | None = 1000,
+    log_every: int = 10,
+    *,
+    max_evaluations: int | None = None,
+    max_seconds: float | None = None,
+    solutions: PyTree | None = None,
+    checkpoint_dir: str | Path | None = None,
+    checkpoint_every: float = 10.0,
+    resume: bool = False,
+    progress: bool = False,
+    callback: Callable[[LogPoint], None] | None = None,
+    config: dict[str, Any] | None = None,
+) -> Any:
+    """Run an algorithm and return its `Result`.
+
+    The run ends at whichever limit comes first. It is the same, bit for bit, whatever
+    ``log_every`` is and however often it was interrupted and resumed.
+
+    Args:
+        algorithm: What to run.
+        seed: One seed, or several that advance together in one compiled program.
+        num_iterations: Most iterations; None for no limit.
+        log_every: Iterations between log points.
+        max_evaluations: Most evaluations, initialization included: no iteration is
+            begun that would exceed it.
+        max_seconds: Most seconds, looked at about twice a second.
+        solutions: First solutions, leading axis ``n``, instead of random ones.
+        checkpoint_dir: Folder for the checkpoint; None for none.
+        checkpoint_every: Least seconds between two checkpoints. The last state is
+            always saved, after Ctrl-C too.
+        resume: Continue from the checkpoint if there is one.
+        progress: Show a progress bar.
+        callback: Called with a `LogPoint` at every log point (single seed only).
+        config: Recorded in the result, and compared before resuming.
+
+    Returns:
+        A `Result`, or a list of them if ``seed`` is a sequence.
+
+    Raises:
+        NonFiniteError: Naming iteration and solution; the last checkpoint is kept.
+        CheckpointError: If the checkpoint is damaged or of another run.
+        ValueError: If an argument or the first population cannot be used.
+
+    Example:
+        >>> import softqd
+        >>> problem = softqd.problems.sphere(solution_dim=16)
+        >>> algorithm = softqd.squad(problem, population_size=32, batch_size=8)
+        >>> result = softqd.run(algorithm, seed=1, num_iterations=20)
+        >>> result.history["evaluations"][-1].item()
+        1312
+    """
+    is_many = not isinstance(seed, (int, np.integer))
+    seeds = [int(s) for s in seed] if is_many else [int(seed)]
+    _check_arguments(seeds, num_iterations, log_every, max_evaluations, max_seconds)
+    if callback is not None and is_many:
+        raise ValueError("callback works with a single seed; got a sequence of seeds")
+    loop = _Loop(algorithm, seeds, is_many, config)
+    folder = Path(checkpoint_dir) if checkpoint_dir is not None else None
+    loop.start(solutions, folder if resume else None)
+    limits = _Limits(num_iterations, max_evaluations, max_seconds)
+    bar = ProgressBar(limits.num_iterations, loop.iteration) if progress else None
+    with bar or nullcontext():
+        _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback)
+    return loop.results() if is_many else loop.results()[0]
+
+
+class _Limits(NamedTuple):
+    num_iterations: int | None
+    max_evaluations: int | None
+    max_seconds: float | None
+
+    def steps_left(self, loop: _Loop) -> float:
+        """Iterations that may still be begun."""
+        left = math.inf
+        if self.num_iterations is not None:
+            left = self.num_iterations - loop.iteration
+        if self.max_evaluations is not None:
+            spare = self.max_evaluations - loop.counts["evaluations"]
+            if not loop.evaluations_per_step:  # unknown before the first iteration
+                return min(left, 1) if spare > 0 else 0
+            left = min(left, spare // loop.evaluations_per_step)
+        if self.max_seconds is not None and loop.seconds >= self.max_seconds:
+            return 0
+        return left
+
+
+def _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback):
+    """Advance until a limit, logging, checkpointing and reporting on the way."""
+    last_save = time.perf_counter()
+    try:
+        while (left := limits.steps_left(loop)) > 0:
+            to_log = log_every - loop.iteration % log_every
+            loop.advance(int(min(left, to_log, loop.steps_per_chunk())))
+            if loop.iteration % log_every == 0:
+                loop.log()
+                if callback is not None:
+                    callback(loop.log_point())
+                if folder and time.perf_counter() - last_save >= checkpoint_every:
+                    loop.save(folder)
+                    last_save = time.perf_counter()
+            if bar is not None:
+                bar.update(loop.iteration, loop.latest())
+        loop.log()
+    finally:
+        # After Ctrl-C or a failing callback too: what has been computed is not lost.
+        if folder and loop.is_sound:
+            loop.save(folder)
+
+
+class _Loop:
+    """The mutable side of a run: device state, counters, history."""
+
+    def __init__(self, algorithm, seeds, is_many, config):
+        self.algorithm, self.seeds, self.is_many = algorithm, seeds, is_many
+        self.config = config or _describe(algorithm)
+        self.step = lift_arrays(algorithm.step)
+        self.counts = dict.fromkeys(_Tally._fields[:3], 0)
+        self.iteration, self.evaluations_per_step = 0, 0
+        self.seconds, self.compile_seconds = 0.0, 0.0
+        self.seconds_per_step = 0.0
+        self.history: dict[str, list] = {}
+        self.is_sound = False
+
+    # --- starting -----------------------------------------------------------------
+
+    def start(self, solutions: PyTree | None, resume_from: Path | None) -> None:
+        """Initialize, or continue from a checkpoint."""
+        began = time.perf_counter()
+        problem = self.algorithm.problem
+        if solutions is not None and problem is not None:
+            num_rows = len(jax.tree.leaves(solutions)[0])
+            solutions = check_solutions(problem, solutions, num_rows)
+        keys = [jax.random.key(seed) for seed in self.seeds]
+        key = jnp.stack(keys) if self.is_many else keys[0]
+        init = lift_arrays(self.algorithm.init)
+        build = Partial(_init, many=self.is_many)
+        if resume_from is not None and checkpoint.exists(resume_from):
+            template = jax.eval_shape(build, init, key, solutions)
+            self.state, meta = checkpoint.load(resume_from, template, self.identity())
+            self.iteration, self.counts = meta["iteration"], meta["counts"]
+            self.history, self.seconds = meta["history"], meta["seconds"]
+            self.evaluations_per_step = meta["evaluations_per_step"]
+        else:
+            self.state = jax.jit(build)(init, key, solutions)
+            spent = np.asarray(self.state.init_evaluations).reshape(-1)[0]
+            self.counts["evaluations"] = int(spent)
+            self.check_start()
+        self.compile(began)
+        if not self.history:
+            self.log()
+        self.is_sound = True
+
+    def check_start(self) -> None:
+        """Refuse a first population that is not finite or out of bounds."""
+        if self.algorithm.problem is None:
+            return
+        for population in self.populations():
+            keep = np.asarray(population.occupied)
+            check_first_evaluation(
+                self.algorithm.problem,
+                np.asarray(population.quality)[keep],
+                np.asarray(population.behavior)[keep],
+            )
+
+    def compile(self, began: float) -> None:
+        """Compile the program that advances the state, ahead of time."""
+        # Buffers of the old state are reused for the new one.
+        program = jax.jit(
+            _advance, static_argnames="many", donate_argnames=("state",)
+        )
+        self.info = jax.eval_shape(
+            jax.vmap(self.step) if self.is_many else self.step, self.state
+        )[1]
+        self.program = program.lower(
+            self.step, self.state, jnp.int32(0), many=self.is_many
+        ).compile()
+        self.compile_seconds = time.perf_counter() - began
+
+    # --- advancing ----------------------------------------------------------------
+
+    def advance(self, num_steps: int) -> None:
+        """Run some iterations on the device and count what they cost."""
+        began = time.perf_counter()
+        self.is_sound = False
+        self.state, tally, self.info = self.program(
+            self.step, self.state, jnp.int32(num_steps)
+        )
+        tally = jax.tree.map(np.asarray, tally)
+        spent = time.perf_counter() - began
+        self._refuse_nonfinite(tally, num_steps)
+        self.is_sound = True
+        self.iteration += num_steps
+        for name in self.counts:
+            self.counts[name] += int(getattr(tally, name).reshape(-1)[0])
+        per_step = int(tally.evaluations.reshape(-1)[0]) // num_steps
+        self.evaluations_per_step = max(self.evaluations_per_step, per_step)
+        self.seconds += spent
+        self.seconds_per_step = spent / num_steps
+
+    def steps_per_chunk(self) -> float:
+        """Iterations that take about half a second."""
+        if not self.seconds_per_step:
+            return 1
+        return max(1, _MAX_CHUNK_SECONDS // self.seconds_per_step)
+
+    def _refuse_nonfinite(self, tally: _Tally, num_steps: int) -> None:
+        bad_step, bad_row = (np.atleast_1d(x) for x in (tally.bad_step, tally.bad_row))
+        if (bad_step < num_steps).any():
+            which = int(bad_step.argmin())
+            seed = f" of seed {self.seeds[which]}" if self.is_many else ""
+            raise NonFiniteError(
+                f"iteration {self.iteration + int(bad_step[which]) + 1}: quality, "
+                f"behavior or gradient of solution {int(bad_row[which])}{seed} is not "
+                "finite. Lower the learning rate, clip the gradient "
+                "(optax.clip_by_global_norm), or make evaluate safe there; an earlier "
+                "checkpoint, if any, is kept"
+            )
+
+    # --- logging ------------------------------------------------------------------
+
+    def log(self) -> None:
+        """Append the current figures to the history, once per iteration."""
+        if self.history and self.history["iteration"][-1] == self.iteration:
+            return
+        row: dict[str, Any] = {"iteration": self.iteration, **self.counts}
+        row["seconds"] = self.seconds
+        quality = [np.asarray(p.quality)[np.asarray(p.occupied)] for p in self.populations()]
+        row["mean_quality"] = [float(q.mean()) if q.size else math.nan for q in quality]
+        row["max_quality"] = [float(q.max()) if q.size else math.nan for q in quality]
+        row |= self._scalars()
+        for name, value in row.items():
+            self.history.setdefault(name, []).append(value)
+
+    def _scalars(self) -> dict[str, list[float]]:
+        """Single numbers in the algorithm's info, beyond the counters, per seed."""
+        scalars = {}
+        for name, leaf in self.info._asdict().items():
+            if name in self.counts or leaf.ndim != self.is_many:
+                continue
+            is_known = not isinstance(leaf, jax.ShapeDtypeStruct)
+            values = np.asarray(leaf) if is_known else np.full(leaf.shape, np.nan)
+            scalars[name] = [float(v) for v in values.reshape(-1)]
+        return scalars
+
+    def latest(self) -> dict[str, float]:
+        """The newest figures, first seed, for the progress bar."""
+        newest = {name: column[-1] for name, column in self.history.items()}
+        newest = {k: v[0] if isinstance(v, list) else v for k, v in newest.items()}
+        rate = self.evaluations_per_step / max(self.seconds_per_step, 1e-9)
+        return {**newest, "rate": rate * len(self.seeds)}
+
+    def log_point(self) -> LogPoint:
+        """What a callback sees."""
+        return LogPoint(
+            self.iteration, self._history_of(0), lambda: self.populations()[0]
+        )
+
+    # --- keeping ------------------------------------------------------------------
+
+    def identity(self) -> dict[str, Any]:
+        """What must be equal for a checkpoint to be resumed."""
+        return {"seeds": self.seeds, "config": _jsonable(self.config)}
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint."""
+        meta = {
+            "identity": self.identity(),
+            "iteration": self.iteration,
+            "counts": self.counts,
+            "evaluations_per_step": self.evaluations_per_step,
+            "history": self.history,
+            "seconds": self.seconds,
+        }
+        checkpoint.save(folder, self.state, meta)
+
+    def populations(self) -> list[Population]:
+        """The current population of every seed."""
+        if not self.is_many:
+            return [jax.jit(self.algorithm.population)(self.state)]
+        stacked = jax.jit(jax.vmap(self.algorithm.population))(self.state)
+        return [jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(len(self.seeds))]
+
+    def _history_of(self, index: int) -> dict[str, list]:
+        pick = lambda v: v[index] if isinstance(v, list) else v  # noqa: E731
+        return {name: [pick(v) for v in col] for name, col in self.history.items()}
+
+    def results(self) -> list[Result]:
+        """One result per seed, on the host."""
+        timings = {"compile": self.compile_seconds, "run": self.seconds}
+        return [
+            Result(
+                population=jax.tree.map(np.asarray, population),
+                history={k: np.asarray(v) for k, v in self._history_of(i).items()},
+                config=self.config,
+                seed=self.seeds[i],
+                versions=versions(),
+                timings=timings,
+            )
+            for i, population in enumerate(self.populations())
+        ]
+
+
+def _init(init: Callable, key: Any, solutions: PyTree | None, many: bool) -> PyTree:
+    one = (lambda k: init(k)) if solutions is None else (lambda k: init(k, solutions))
+    return jax.vmap(one)(key) if many else one(key)
+
+
+def _advance(step: Callable, state: PyTree, num_steps: Any, many: bool) -> tuple:
+    """``num_steps`` iterations in one loop, whose length is not compiled in.
+
+    The same program serves every chunk, so that a run does not depend on how it was
+    cut into chunks.
+    """
+
+    def watched(i, state, tally, _):
+        state, info = step(state)
+        is_first_bad = ~info.is_finite.all() & (tally.bad_step == num_steps)
+        tally = _Tally(
+            tally.evaluations + info.evaluations,
+            tally.gradient_evaluations + info.gradient_evaluations,
+            tally.vector_jacobian_products + info.vector_jacobian_products,
+            jnp.where(is_first_bad, i, tally.bad_step),
+            jnp.where(is_first_bad, info.is_finite.argmin(), tally.bad_row),
+        )
+        return state, tally, info
+
+    one = jax.vmap(watched, in_axes=(None, 0, 0, 0)) if many else watched
+    shape = jax.eval_shape(jax.vmap(step) if many else step, state)[1]
+    seeds = shape.evaluations.shape
+    zeros = jnp.zeros(seeds, jnp.int32)
+    tally = _Tally(zeros, zeros, zeros, jnp.full(seeds, num_steps), zeros)
+    info = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
+    return jax.lax.fori_loop(
+        0, num_steps, lambda i, carry: one(i, *carry), (state, tally, info)
+    )
+
+
+def _describe(algorithm: Algorithm) -> dict[str, Any]:
+    """What is known of an algorithm that was not built from a configuration."""
+    problem = algorithm.problem.name if algorithm.problem is not None else "unknown"
+    settings = {
+        name: value if isinstance(value, (bool, int, float, str)) else repr(value)
+        for name, value in algorithm.settings.items()
+        if value is None or isinstance(value, (bool, int, float, str, np.generic))
+    }
+    return {"problem": problem, "algorithm": {"name": algorithm.name, **settings}}
+
+
+def _jsonable(value: Any) -> Any:
+    import json
+
+    return json.loads(json.dumps(value, default=repr))
+
+
+def _check_arguments(seeds, num_iterations, log_every, max_evaluations, max_seconds):
+    if not seeds:
+        raise ValueError("seed is an empty sequence; give at least one seed")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"seed holds duplicates: {seeds}")
+    check_count("log_every", log_every, 1)
+    if num_iterations is not None:
+        check_count("num_iterations", num_iterations, 0)
+    if max_evaluations is not None:
+        check_count("max_evaluations", max_evaluations, 0)
+    if max_seconds is not None and not max_seconds >= 0:
+        raise ValueError(f"max_seconds must be at least 0; got {max_seconds!r}")
+    if num_iterations is None and max_evaluations is None and max_seconds is None:
+        raise ValueError(
+            "nothing ends this run: give num_iterations, max_evaluations or max_seconds"
+        )
