@@ -5,7 +5,6 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeRemainingColumn,
@@ -15,26 +14,27 @@ from rich.progress import (
 class ProgressBar:
     """A context manager around a rich progress bar on standard error."""
 
-    def __init__(self, num_iterations: int | None, done: int):
+    def __init__(self):
         self._progress = Progress(
-            TextColumn("iteration"),
-            MofNCompleteColumn(),
+            TextColumn("iteration {task.fields[iteration]}"),
             BarColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[text]}"),
             console=Console(stderr=True),
         )
         self._task = self._progress.add_task(
-            "run", total=num_iterations, completed=done, text=""
+            "run", total=1.0, iteration=0, text="compiling"
         )
 
-    def update(self, iteration: int, latest: dict[str, float]) -> None:
-        """Show an iteration and the newest figures."""
+    def update(self, share: float, iteration: int, latest: dict[str, float]) -> None:
+        """Show how far the run is, its iteration and its newest figures."""
         text = (
             f"quality mean {latest['mean_quality']:.4g} best "
             f"{latest['max_quality']:.4g}, {latest['rate']:,.0f} evaluations/s"
         )
-        self._progress.update(self._task, completed=iteration, text=text)
+        self._progress.update(
+            self._task, completed=share, iteration=iteration, text=text
+        )
 
     def __enter__(self) -> ProgressBar:
         self._progress.start()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,10 +111,10 @@ def run(
         raise ValueError("callback works with a single seed; got a sequence of seeds")
     loop = _Loop(algorithm, seeds, is_many, config)
     folder = Path(checkpoint_dir) if checkpoint_dir is not None else None
-    loop.start(solutions, folder if resume else None)
     limits = _Limits(num_iterations, max_evaluations, max_seconds)
-    bar = ProgressBar(limits.num_iterations, loop.iteration) if progress else None
+    bar = ProgressBar() if progress else None
     with bar or nullcontext():
+        loop.start(solutions, folder if resume else None)
         _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback)
     return loop.results() if is_many else loop.results()[0]
 
@@ -135,12 +138,47 @@ class _Limits(NamedTuple):
             return 0
         return left
 
+    def share_done(self, loop: _Loop) -> float:
+        """How far the run is towards its nearest limit, from 0 to 1."""
+        spent = (loop.iteration, loop.counts["evaluations"], loop.seconds)
+        return max(
+            min(1.0, now / limit) if limit else 1.0
+            for now, limit in zip(spent, self, strict=True)
+            if limit is not None
+        )
+
+
+class _DeferredInterrupt:
+    """Holds Ctrl-C back until the state is whole; a second one is immediate."""
+
+    def __enter__(self):
+        self.is_pending = False
+        self._is_installed = threading.current_thread() is threading.main_thread()
+        if self._is_installed:
+            self._previous = signal.getsignal(signal.SIGINT)
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *exception):
+        if self._is_installed:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _note(self, *_):
+        self.is_pending = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def check(self) -> None:
+        """Raise the interrupt that was held back."""
+        if self.is_pending:
+            raise KeyboardInterrupt
+
 
 def _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback):
     """Advance until a limit, logging, checkpointing and reporting on the way."""
     last_save = time.perf_counter()
-    try:
+    with _DeferredInterrupt() as interrupt, _keeping_last_state(loop, folder):
         while (left := limits.steps_left(loop)) > 0:
+            interrupt.check()
             to_log = log_every - loop.iteration % log_every
             loop.advance(int(min(left, to_log, loop.steps_per_chunk())))
             if loop.iteration % log_every == 0:
@@ -151,10 +189,16 @@ def _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback):
                     loop.save(folder)
                     last_save = time.perf_counter()
             if bar is not None:
-                bar.update(loop.iteration, loop.latest())
+                bar.update(limits.share_done(loop), loop.iteration, loop.latest())
         loop.log()
+
+
+@contextmanager
+def _keeping_last_state(loop: _Loop, folder: Path | None):
+    """Save a checkpoint at the end, after Ctrl-C or a failing callback too."""
+    try:
+        yield
     finally:
-        # After Ctrl-C or a failing callback too: what has been computed is not lost.
         if folder and loop.is_sound:
             loop.save(folder)
 
@@ -399,8 +443,6 @@ def _describe(algorithm: Algorithm) -> dict[str, Any]:
 
 
 def _jsonable(value: Any) -> Any:
-    import json
-
     return json.loads(json.dumps(value, default=repr))
 
 

@@ -1,0 +1,323 @@
+"""Configurations: read, validate, build, write.
+
+A configuration is a plain dictionary of three tables, ``problem``, ``algorithm`` and
+``run``, as in ``config.toml``. Settings of problem and algorithm are the arguments of
+their factories, with types checked against the signature. Optimizers and schedules are
+spelled as calls of optax functions, ``adam(0.05)``, with nothing else allowed.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import tomllib
+import types
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optax
+
+from softqd import registry
+from softqd.registry import lookup, unknown_message
+from softqd.types import Algorithm, Problem
+
+Config = dict[str, dict[str, Any]]
+RUN_KEYS = {
+    "seed": int,
+    "iterations": int,
+    "evaluations": int,
+    "max_seconds": float,
+    "log_every": int,
+    "cells": int,
+    "preset": str,
+    "init": str,
+}
+_TABLES = ("problem", "algorithm", "run", "versions")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used."""
+
+
+def from_name(name: str, algorithm: str = "squad") -> Config:
+    """The configuration of a preset, or of a problem with its defaults.
+
+    Raises:
+        UnknownNameError: If the problem or algorithm is unknown.
+
+    Example:
+        >>> from_name("lp-hard")["algorithm"]["gamma_sq"]
+        1.0
+    """
+    lookup(
+        "algorithm", algorithm, registry.ALGORITHMS, "run 'softqd list' for all names"
+    )
+    if name in registry.PROBLEMS and name not in registry.PRESETS:
+        preset = registry.Preset("", name, {}, {})
+    else:
+        names = {**registry.PROBLEMS, **registry.PRESETS}
+        preset = lookup("problem", name, names, "run 'softqd list' for all names")
+    config: Config = {
+        "problem": {"name": preset.problem, **preset.problem_settings},
+        "algorithm": {
+            "name": algorithm,
+            **preset.algorithm_settings.get(algorithm, {}),
+        },
+        "run": {
+            "preset": name,
+            "seed": 0,
+            "iterations": preset.iterations,
+            "log_every": 10,
+            "cells": preset.cells,
+        },
+    }
+    return complete(config)
+
+
+def from_file(path: str | Path) -> Config:
+    """Read and check a ``config.toml``.
+
+    Raises:
+        ConfigError: If the file is missing, is not TOML, or holds unknown keys.
+    """
+    path = Path(path)
+    try:
+        config = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise ConfigError(f"there is no configuration {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a TOML file: {error}") from None
+    for table in config:
+        if table not in _TABLES:
+            raise ConfigError(
+                f"{path}: {unknown_message('table', table, _TABLES, 'see the docs')}"
+            )
+    for table in ("problem", "algorithm"):
+        if not isinstance(config.get(table, {}).get("name"), str):
+            raise ConfigError(f"{path}: table [{table}] needs a name")
+    run = {"seed": 0, "log_every": 10, "cells": 512, **config.get("run", {})}
+    for key, value in run.items():
+        see = f"[run] knows {', '.join(RUN_KEYS)}"
+        if key not in RUN_KEYS:
+            raise ConfigError(f"{path}: {unknown_message('setting', key, RUN_KEYS, see)}")
+        run[key] = _check_type(key, value, RUN_KEYS[key])
+    tables = {"problem": config["problem"], "algorithm": config["algorithm"]}
+    return complete({**tables, "run": run})
+
+
+def complete(config: Config) -> Config:
+    """Check every setting and fill in the defaults, so that nothing is left implicit.
+
+    Raises:
+        ConfigError: If a setting is unknown or of the wrong type.
+    """
+    completed = dict(config)
+    for table in ("problem", "algorithm"):
+        name = config[table]["name"]
+        hints = _settings_of(table, name)
+        settings = _defaults_of(table, name)
+        for key, value in config[table].items():
+            if key == "name":
+                continue
+            if key not in hints:
+                see = f"{name} takes {', '.join(hints)}"
+                raise ConfigError(unknown_message("setting", key, hints, see))
+            settings[key] = _check_type(key, value, hints[key])
+        completed[table] = {"name": name, **settings}
+    return completed
+
+
+def with_settings(config: Config, assignments: list[str]) -> Config:
+    """Apply ``name=value`` texts to whichever of problem and algorithm has the name.
+
+    A name that both have is written ``problem.name`` or ``algorithm.name``.
+
+    Raises:
+        ConfigError: If a name is unknown or ambiguous, or a value has the wrong type.
+    """
+    hints = {t: _settings_of(t, config[t]["name"]) for t in ("problem", "algorithm")}
+    changed = {table: dict(values) for table, values in config.items()}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"--set wants name=value; got {assignment!r}")
+        table, _, key = name.rpartition(".")
+        tables = [t for t in hints if key in hints[t] and table in ("", t)]
+        if not tables:
+            known = [*hints["problem"], *hints["algorithm"]]
+            see = f"known are {', '.join(known)}"
+            raise ConfigError(unknown_message("setting", name, known, see))
+        if len(tables) > 1:
+            raise ConfigError(
+                f"both problem and algorithm have {key!r}; write problem.{key}=... or "
+                f"algorithm.{key}=..."
+            )
+        changed[tables[0]][key] = _parse(text)
+    return complete(changed)
+
+
+def build(config: Config) -> tuple[Problem, Algorithm]:
+    """Build the problem and the algorithm of a configuration.
+
+    Raises:
+        ConfigError: If a factory refuses its settings.
+    """
+    problem_name, problem_settings = _split(config["problem"])
+    name, settings = _split(config["algorithm"])
+    try:
+        problem = registry.PROBLEMS[problem_name](**problem_settings)
+        hints = _settings_of("algorithm", name)
+        arguments = {k: _realize(v, hints[k]) for k, v in settings.items()}
+        return problem, registry.ALGORITHMS[name](problem, **arguments)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(str(error)) from error
+
+
+def _split(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    settings = {k: _from_text(v) for k, v in table.items() if k != "name"}
+    return table["name"], settings
+
+
+def _factory(table: str, name: str) -> Callable:
+    known = registry.PROBLEMS if table == "problem" else registry.ALGORITHMS
+    return lookup(table, name, known, "run 'softqd list' for all names")
+
+
+def _settings_of(table: str, name: str) -> dict[str, Any]:
+    hints = typing.get_type_hints(_factory(table, name))
+    return {k: v for k, v in hints.items() if k not in ("problem", "return")}
+
+
+def _defaults_of(table: str, name: str) -> dict[str, Any]:
+    """Defaults in the words of a configuration; None is spelled 'none'."""
+    texts = registry.DEFAULT_TEXTS.get(name, {}) if table == "algorithm" else {}
+    parameters = inspect.signature(_factory(table, name)).parameters
+    defaults = {
+        key: texts.get(key, _to_text(parameter.default))
+        for key, parameter in parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    return defaults
+
+
+def _to_text(value: Any) -> Any:
+    return "none" if value is None else value
+
+
+def _from_text(value: Any) -> Any:
+    return None if value == "none" else value
+
+
+def _parse(text: str) -> Any:
+    """A value typed on the command line: a literal, or text as it is."""
+    words = {"true": True, "false": False, "none": "none"}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return _to_text(ast.literal_eval(text))
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _kinds(hint: Any) -> set[Any]:
+    """What a type hint admits, in the words of a configuration."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return set().union(*map(_kinds, typing.get_args(hint)))
+    if hint is type(None):
+        return {"none"}
+    if hint in (int, float, bool, str):
+        return {hint}
+    is_transformation = isinstance(hint, type) and issubclass(
+        hint, optax.GradientTransformation
+    )
+    if is_transformation:
+        return {"optimizer"}
+    if callable(hint) and typing.get_origin(hint) is not None:
+        return {"schedule"}
+    return {"array"} if "Array" in str(hint) else set()
+
+
+def _check_type(name: str, value: Any, hint: Any) -> Any:
+    """Return the value in the type its argument wants.
+
+    Raises:
+        ConfigError: If it has another type.
+    """
+    kinds = _kinds(hint)
+    kind = type(value)
+    if value == "none" and "none" in kinds:
+        return value
+    if kind is int and float in kinds and int not in kinds:
+        return float(value)
+    if kind in kinds:
+        return value
+    if kind is str and kinds & {"optimizer", "schedule"}:
+        return _check_expression(name, value)
+    if kind is list and "array" in kinds and np.asarray(value).dtype.kind in "fi":
+        return [float(v) for v in value]
+    wanted = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a name",
+        "none": "none",
+        "array": "a list of numbers",
+        "optimizer": "an optax optimizer such as adam(0.05)",
+        "schedule": "an optax schedule such as linear_schedule(1.0, 0.1, 1000)",
+    }
+    expected = ", or ".join(text for key, text in wanted.items() if key in kinds)
+    raise ConfigError(f"{name} must be {expected}; got {value!r}")
+
+
+def _check_expression(name: str, text: str) -> str:
+    evaluate_expression(text, name)
+    return text
+
+
+def _realize(value: Any, hint: Any) -> Any:
+    """Turn texts into optimizers and schedules, lists into arrays."""
+    if isinstance(value, list):
+        return np.asarray(value, dtype=np.float32)
+    kinds = _kinds(hint)
+    if isinstance(value, str) and "(" in value and kinds & {"optimizer", "schedule"}:
+        return evaluate_expression(value)
+    return value
+
+
+def evaluate_expression(text: str, name: str = "expression") -> Any:
+    """Evaluate nested calls of optax functions with literal arguments.
+
+    Raises:
+        ConfigError: If the text is anything else.
+
+    Example:
+        >>> evaluate_expression("constant_schedule(0.5)")(0)
+        0.5
+    """
+    example = "write for example adam(0.05)"
+
+    def convert(node: ast.expr) -> Any:
+        if not isinstance(node, ast.Call):
+            return ast.literal_eval(node)
+        function = getattr(node.func, "id", None)
+        if not function or function.startswith("_") or not hasattr(optax, function):
+            known = [n for n in dir(optax) if not n.startswith("_")]
+            wrong = ast.unparse(node.func)
+            raise ConfigError(unknown_message("optax function", wrong, known, example))
+        keywords = {k.arg: convert(k.value) for k in node.keywords if k.arg}
+        return getattr(optax, function)(*map(convert, node.args), **keywords)
+
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        if not isinstance(tree, ast.Call):
+            raise ValueError("it is not a call")
+        return convert(tree)
+    except ConfigError:
+        raise
+    except (ValueError, SyntaxError, TypeError) as error:
+        raise ConfigError(
+            f"{name} {text!r} cannot be read ({error}); {example}"
+        ) from None
