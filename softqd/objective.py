@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from softqd.ops.distances import map_rows, mask_self, squared_distances
@@ -24,9 +25,7 @@ _CHUNK_ROWS = 256
 
 
 def squad_objective(
-    quality: Float[Array, " n"],
-    behavior: Float[Array, "n d"],
-    gamma_sq: float,
+    quality: ArrayLike, behavior: ArrayLike, gamma_sq: float | Array
 ) -> Float[Array, ""]:
     r"""The SQUAD objective over all pairs, Eq. (5), without the leading constant.
 
@@ -36,8 +35,8 @@ def squad_objective(
     the Soft QD Score. Differentiable, in memory linear in ``n``.
 
     Args:
-        quality: Qualities, not negative.
-        behavior: Behaviors in the unbounded space.
+        quality: Qualities ``(n,)``, not negative.
+        behavior: Behaviors ``(n, d)`` in the unbounded space.
         gamma_sq: Squared bandwidth, positive.
 
     Raises:

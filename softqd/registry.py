@@ -54,8 +54,8 @@ PRESETS: dict[str, Preset] = {
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",
         "sphere",
-        {"solution_dim": 128},
-        {"squad": {"gamma_sq": 0.02}},
+        {},
+        {"squad": {"gamma_sq": 0.005}},
         iterations=500,
     ),
     "arm": Preset(

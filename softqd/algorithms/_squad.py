@@ -89,7 +89,8 @@ def squad(
         population_size: N, at least 2.
         batch_size: M, from 1 to N; the last batch of an iteration may be smaller.
         num_neighbors: How many others repel a solution. 0: independent ascent; None:
-            all. (The published 16 counted the solution itself.)
+            all, as does any number from N - 1. (The published 16 counted the
+            solution itself.)
         gamma_sq: Squared bandwidth in the transformed space: a number, one value per
             solution ``(n,)``, a schedule of the iteration, or a rule computed from the
             behaviors once per iteration, 'nearest' (mean squared distance to the
@@ -252,7 +253,7 @@ def _check_settings(
     check_count("population_size", population_size, 2)
     check_count("batch_size", batch_size, 1, population_size)
     if num_neighbors is not None:
-        check_count("num_neighbors", num_neighbors, 0, population_size - 1)
+        check_count("num_neighbors", num_neighbors, 0)
     if not callable(transform) and transform not in TRANSFORMS:
         raise ValueError(
             f"unknown transform {transform!r}; use one of {', '.join(TRANSFORMS)}, or a "

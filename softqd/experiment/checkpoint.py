@@ -60,7 +60,7 @@ def load(
     """
     path = directory / FILE_NAME
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(arrays.pop(_META).tobytes().decode())
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

@@ -118,7 +118,7 @@ def complete(config: Config) -> Config:
     for table in ("problem", "algorithm"):
         name = config[table]["name"]
         hints = _settings_of(table, name)
-        settings = _defaults_of(table, name)
+        settings = defaults_of(table, name)
         for key, value in config[table].items():
             if key == "name":
                 continue
@@ -191,7 +191,7 @@ def _settings_of(table: str, name: str) -> dict[str, Any]:
     return {k: v for k, v in hints.items() if k not in ("problem", "return")}
 
 
-def _defaults_of(table: str, name: str) -> dict[str, Any]:
+def defaults_of(table: str, name: str) -> dict[str, Any]:
     """Defaults in the words of a configuration; None is spelled 'none'."""
     texts = registry.DEFAULT_TEXTS.get(name, {}) if table == "algorithm" else {}
     parameters = inspect.signature(_factory(table, name)).parameters

@@ -130,7 +130,7 @@ def load_population(path: str | Path) -> Population:
     """
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise

@@ -131,9 +131,7 @@ class _Limits(NamedTuple):
             left = self.num_iterations - loop.iteration
         if self.max_evaluations is not None:
             spare = self.max_evaluations - loop.counts["evaluations"]
-            if not loop.evaluations_per_step:  # unknown before the first iteration
-                return min(left, 1) if spare > 0 else 0
-            left = min(left, spare // loop.evaluations_per_step)
+            left = min(left, spare // max(1, loop.evaluations_per_step))
         if self.max_seconds is not None and loop.seconds >= self.max_seconds:
             return 0
         return left
@@ -180,7 +178,10 @@ def _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback):
         while (left := limits.steps_left(loop)) > 0:
             interrupt.check()
             to_log = log_every - loop.iteration % log_every
-            loop.advance(int(min(left, to_log, loop.steps_per_chunk())))
+            if limits.max_evaluations is not None and not loop.evaluations_per_step:
+                loop.advance_within(limits.max_evaluations)
+            else:
+                loop.advance(int(min(left, to_log, loop.steps_per_chunk())))
             if loop.iteration % log_every == 0:
                 loop.log()
                 if callback is not None:
@@ -292,6 +293,20 @@ class _Loop:
         self.evaluations_per_step = max(self.evaluations_per_step, per_step)
         self.seconds += spent
         self.seconds_per_step = spent / num_steps
+
+    def advance_within(self, max_evaluations: int) -> None:
+        """Take the first iteration, and take it back if it cost too much.
+
+        What an iteration costs is not known before; from then on it is.
+        """
+        names = ("counts", "iteration", "seconds", "info")
+        before = {name: getattr(self, name) for name in names}
+        self.counts = self.counts.copy()
+        state = jax.tree.map(jnp.copy, self.state)
+        self.advance(1)
+        if self.counts["evaluations"] > max_evaluations:
+            self.state = state
+            vars(self).update(before)
 
     def steps_per_chunk(self) -> float:
         """Iterations that take about half a second."""

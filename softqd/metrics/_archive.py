@@ -26,16 +26,16 @@ def cell_of(
         >>> cell_of(np.array([[0.1], [0.9]]), np.array([[0.0], [1.0]])).tolist()
         [0, 1]
     """
-    behavior, centroids = check_behavior(behavior), jnp.asarray(centroids)
+    behavior = jnp.asarray(check_behavior(behavior))
+    centroids = jnp.asarray(centroids, behavior.dtype)
     if behavior.shape[1] != centroids.shape[1]:
         raise ValueError(
             f"behavior has {behavior.shape[1]} dimensions, centroids have "
             f"{centroids.shape[1]}"
         )
-    centroids = centroids.astype(behavior.dtype)
     nearest = map_rows(
         lambda rows: squared_distances(rows, centroids).argmin(1),
-        jnp.asarray(behavior),
+        behavior,
         centroids.shape[0],
     )
     return np.asarray(nearest)

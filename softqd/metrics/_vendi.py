@@ -6,11 +6,9 @@ eigenvalues of K / n, for a kernel K with ones on the diagonal.
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-
-from softqd.ops.distances import squared_distances
+from scipy.spatial.distance import cdist
 
 
 def vendi_score(
@@ -34,8 +32,7 @@ def vendi_score(
     behavior = check_behavior(behavior)
     n, dim = behavior.shape
     scale_sq = dim / 6 if scale_sq is None else scale_sq
-    dist_sq = squared_distances(jnp.asarray(behavior), jnp.asarray(behavior))
-    kernel = np.exp(-np.asarray(dist_sq, np.float64) / scale_sq)
+    kernel = np.exp(-cdist(behavior, behavior, "sqeuclidean") / scale_sq)
     eigenvalues = np.linalg.eigvalsh(kernel / n)
     positive = eigenvalues[eigenvalues > 0]
     return float(np.exp(-(positive * np.log(positive)).sum()))

@@ -17,7 +17,7 @@ from softqd.ops.transforms import is_outside
 from softqd.types import Problem, check_evaluate
 
 
-def check_count(name: str, value: int, low: int, high: int | None = None) -> None:
+def check_count(name: str, value: Any, low: int, high: int | None = None) -> None:
     """Refuse a count that is not a whole number between ``low`` and ``high``."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or value < low or (high is not None and value > high):
@@ -51,7 +51,9 @@ def check_solutions(problem: Problem, solutions: PyTree, num_solutions: int) -> 
 
 
 def check_first_evaluation(
-    problem: Problem, quality: Float[Array, " n"], behavior: Float[Array, "n d"]
+    problem: Problem,
+    quality: Float[Array | np.ndarray, " n"],
+    behavior: Float[Array | np.ndarray, "n d"],
 ) -> None:
     """Refuse a first population that is not finite or outside its declared bounds.
 

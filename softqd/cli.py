@@ -1,0 +1,161 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Quality-diversity optimization without a grid.",
+)
+
+
+class UsageError(ValueError):
+    """Wrong usage or bad input: one line on standard error, exit status 2."""
+
+
+def main() -> None:
+    """Entry point: run a command and turn failures into exit statuses."""
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: list[str]) -> int:
+    """Run a command and return its exit status.
+
+    0 on success, 2 on wrong usage or bad input, 1 on a failed run, 130 on Ctrl-C.
+    """
+    try:
+        return app(arguments, standalone_mode=False) or 0
+    except KeyboardInterrupt:
+        _complain("interrupted; continue with the same command and --resume")
+        return 130
+    except (ValueError, OSError) as error:
+        _complain(str(error))
+        return 2
+    except (ArithmeticError, RuntimeError, MemoryError) as error:
+        _complain(f"the run failed: {error}")
+        return 1
+    except Exception as error:
+        # Typer's own complaints, whichever click it is built on.
+        if not hasattr(error, "format_message"):
+            raise
+        message = error.format_message().rstrip(".")  # pyright: ignore[reportAttributeAccessIssue] (checked above)
+        _complain(f"{message}; run 'softqd --help' or 'softqd COMMAND --help'")
+        return 2
+
+
+def _console() -> Console:
+    return Console()
+
+
+def _complain(message: str) -> None:
+    line = " ".join(message.split())
+    print(f"softqd: {line}", file=sys.stderr)
+
+
+@app.callback()
+def _root() -> None:
+    """Quality-diversity optimization without a grid."""
+
+
+@app.command(name="list")
+def list_names() -> None:
+    """List problems, presets, algorithms and what they take."""
+    from softqd import registry
+    from softqd.experiment import config
+
+    presets = Table("run", "about", "SQUAD setting", title="Problems", title_justify="left")
+    for name, preset in registry.PRESETS.items():
+        settings = preset.algorithm_settings.get("squad", {})
+        presets.add_row(name, preset.about, _settings_text(settings))
+    _console().print(presets)
+    for title, table, known in (
+        ("Problem settings", "problem", registry.PROBLEMS),
+        ("Algorithms", "algorithm", registry.ALGORITHMS),
+    ):
+        rows = Table("name", "settings and defaults", title=title, title_justify="left")
+        for name in known:
+            rows.add_row(name, _settings_text(config.defaults_of(table, name)))
+        _console().print(rows)
+    _console().print("Change any setting with --set name=value.", highlight=False)
+
+
+@app.command()
+def run(
+    problem: Annotated[str, typer.Argument(help="A name from 'softqd list', or a config.toml.")],
+    algorithm: Annotated[str | None, typer.Option(help="Default: squad.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Default: 0.")] = None,
+    iterations: Annotated[int | None, typer.Option(min=0)] = None,
+    evaluations: Annotated[int | None, typer.Option(min=0, help="Stop before exceeding this many.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(min=0)] = None,
+    log_every: Annotated[int | None, typer.Option(min=1)] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any argument of problem or algorithm.")] = None,
+    init: Annotated[Path | None, typer.Option(help="Start from the solutions of this population.npz.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the folder's checkpoint.")] = False,
+) -> None:
+    """Run an algorithm on a problem and write a run folder."""
+    from softqd.experiment import config as configs
+    from softqd.experiment.folder import run_into_folder
+
+    is_file = problem.endswith(".toml")
+    if is_file and algorithm is not None:
+        raise UsageError("a config.toml names its algorithm; leave --algorithm out")
+    config = (
+        configs.from_file(problem)
+        if is_file
+        else configs.from_name(problem, algorithm or "squad")
+    )
+    limits = {"iterations": iterations, "evaluations": evaluations, "max_seconds": max_seconds}
+    if any(value is not None for value in limits.values()):
+        config["run"] = {k: v for k, v in config["run"].items() if k not in limits}
+    options = {**limits, "seed": seed, "log_every": log_every}
+    options["init"] = str(init.resolve()) if init else None
+    config["run"] |= {k: v for k, v in options.items() if v is not None}
+    config = configs.with_settings(config, settings or [])
+    folder = out or Path("runs") / _folder_name(config)
+    outcome = run_into_folder(config, folder, resume=resume, progress=True)
+    _print_metrics(config, outcome.metrics)
+    from softqd.report.plots import save_run_figures
+
+    for path in save_run_figures(folder / "figures", outcome.result, outcome.problem):
+        _console().print(f"figure     {path}", highlight=False, soft_wrap=True)
+    _console().print(f"run folder {folder}", highlight=False, soft_wrap=True)
+
+
+def _folder_name(config: dict[str, dict[str, Any]]) -> str:
+    run = config["run"]
+    name = run.get("preset", config["problem"]["name"])
+    return f"{name}-{config['algorithm']['name']}-seed{run['seed']}"
+
+
+def _settings_text(settings: Any) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _print_metrics(config: dict[str, dict[str, Any]], metrics: dict[str, Any]) -> None:
+    title = f"{config['algorithm']['name']} on {config['run'].get('preset', config['problem']['name'])}"
+    table = Table("metric", "value", title=title, title_justify="left")
+    notes = metrics.get("notes", {})
+    for name, value in metrics.items():
+        if name == "notes" or name.endswith("_stderr"):
+            continue
+        if value is None:
+            table.add_row(name, f"- ({notes.get(name, 'not available')})")
+        elif isinstance(value, int):
+            table.add_row(name, f"{value:,}")
+        else:
+            table.add_row(name, f"{value:.6g}")
+    _console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Run folders: from a configuration to files on disk, in a straight line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomli_w
+
+from softqd.experiment import checkpoint
+from softqd.experiment.config import Config, ConfigError, build, from_file
+from softqd.experiment.result import Result, load_population, versions
+from softqd.experiment.run import run
+from softqd.metrics import evaluate_population
+from softqd.types import Problem
+
+
+class Outcome(NamedTuple):
+    """What a finished run folder holds, and the problem it is about."""
+
+    result: Result
+    metrics: dict[str, Any]
+    problem: Problem
+
+
+def run_into_folder(
+    config: Config, folder: Path, *, resume: bool = False, progress: bool = False
+) -> Outcome:
+    """Run a configuration and write its folder.
+
+    Args:
+        config: As `softqd.experiment.config` completes it.
+        folder: Must not hold a run yet, unless ``resume``.
+        resume: Continue from the folder's checkpoint, if there is one.
+        progress: Show a progress bar.
+
+    Raises:
+        ConfigError: If the folder is taken or cannot be written, or a setting or the
+            start is refused.
+        NonFiniteError, CheckpointError: As `softqd.run` raises them.
+    """
+    problem, algorithm = build(config)
+    limits = config["run"]
+    solutions = _solutions(limits.get("init"))
+    _prepare(folder, config, resume)
+    full = {**config, "versions": versions()}
+    (folder / "config.toml").write_text(tomli_w.dumps(full))
+    result = run(
+        algorithm,
+        seed=limits["seed"],
+        num_iterations=limits.get("iterations"),
+        log_every=limits["log_every"],
+        max_evaluations=limits.get("evaluations"),
+        max_seconds=limits.get("max_seconds"),
+        solutions=solutions,
+        checkpoint_dir=folder / "checkpoint",
+        resume=resume,
+        progress=progress,
+        # What a checkpoint must agree on: not how long the run lasts.
+        config={
+            "problem": config["problem"],
+            "algorithm": config["algorithm"],
+            "run": {"init": limits.get("init", "")},
+        },
+    )
+    Result(**{**vars(result), "config": full}).save(folder)
+    metrics = evaluate_population(result.population, problem, limits["cells"])
+    notes = metrics.pop("notes")
+    counts = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
+    metrics |= {name: int(result.history[name][-1]) for name in counts}
+    metrics |= {"seconds": result.timings["run"], "notes": notes}
+    (folder / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
+    return Outcome(result, metrics, problem)
+
+
+def _prepare(folder: Path, config: Config, resume: bool) -> None:
+    """Make the folder ready to be written, or refuse it."""
+    has_config = (folder / "config.toml").exists()
+    if (has_config or checkpoint.exists(folder / "checkpoint")) and not resume:
+        raise ConfigError(
+            f"{folder} already holds a run; add --resume to continue it, or --out with "
+            "another folder"
+        )
+    if has_config:
+        _refuse_other_run(folder, config)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_writable = os.access(folder, os.W_OK)
+    except OSError:
+        is_writable = False
+    if not is_writable:
+        raise ConfigError(
+            f"cannot write to {folder}; choose another folder with --out"
+        )
+
+
+def _refuse_other_run(folder: Path, config: Config) -> None:
+    """Refuse to resume under other settings, before anything is overwritten."""
+    saved = from_file(folder / "config.toml")
+    for table in ("problem", "algorithm"):
+        for key in saved[table] | config[table]:
+            before, now = saved[table].get(key), config[table].get(key)
+            if before != now:
+                raise ConfigError(
+                    f"{folder} holds a run with {table} {key}={before!r}, this one has "
+                    f"{now!r}; resume it with 'softqd run {folder}/config.toml --out "
+                    f"{folder} --resume', or use another folder"
+                )
+
+
+def _solutions(path: str | None) -> Any:
+    if not path:
+        return None
+    try:
+        population = load_population(path)
+    except (FileNotFoundError, ValueError) as error:
+        raise ConfigError(f"init: {error}") from None
+    if isinstance(population.solutions, dict) and not population.solutions:
+        raise ConfigError(f"init: {path} holds no solutions")
+    return population.solutions

@@ -1,0 +1,1 @@
+"""Looking at results: figures and tables."""

@@ -1,0 +1,185 @@
+"""Figures of one run. Every function takes arrays, draws, and returns a figure.
+
+The only module that imports matplotlib. Colors are viridis throughout: readable in
+print and with color-blind eyes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from softqd.experiment.result import Result
+from softqd.metrics import behavior_value
+from softqd.types import Problem
+
+# Up to this dimension every pair of behaviors gets its own panel.
+MAX_PAIRED_DIM = 4
+# Width of a solution's light on a map, as a share of the wider side of the space.
+MAP_SIGMA = 0.03
+_STYLE = {
+    "figure.dpi": 120,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+}
+
+
+def behavior_scatter(
+    quality: Float[np.ndarray, " n"],
+    behavior: Float[np.ndarray, "n d"],
+    bounds: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Figure:
+    """The population in behavior space, colored by quality.
+
+    Every pair of dimensions up to four of them, else the two leading principal
+    components; a single dimension is drawn against quality.
+
+    Args:
+        quality: Qualities.
+        behavior: Behaviors in the declared space.
+        bounds: ``(low, high)`` of the space, to fix the axes where finite.
+    """
+    dim = behavior.shape[1]
+    if dim == 1:
+        axes_of = [(behavior[:, 0], quality, "behavior 1", "quality", None)]
+    elif dim <= MAX_PAIRED_DIM:
+        axes_of = [
+            (behavior[:, i], behavior[:, j], f"behavior {i + 1}", f"behavior {j + 1}", (i, j))
+            for i, j in itertools.combinations(range(dim), 2)
+        ]
+    else:
+        first, second, share = _principal_components(behavior)
+        labels = [f"principal component {k + 1} ({share[k]:.0%})" for k in (0, 1)]
+        axes_of = [(first, second, *labels, None)]
+    num_columns = min(3, len(axes_of))
+    num_rows = -(-len(axes_of) // num_columns)
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(3.4 * num_columns + 0.8, 3.1 * num_rows), layout="constrained")
+        grid = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
+        order = np.argsort(quality)  # the best on top
+        for axes, (x, y, x_label, y_label, pair) in zip(grid, axes_of, strict=False):
+            points = axes.scatter(
+                x[order], y[order], c=quality[order], s=8, cmap="viridis", linewidths=0
+            )
+            axes.set(xlabel=x_label, ylabel=y_label)
+            if pair is not None and bounds is not None:
+                _limit_axes(axes, bounds, pair)
+        figure.colorbar(points, ax=list(grid), label="quality", shrink=0.8)
+    return figure
+
+
+def quality_histogram(quality: Float[np.ndarray, " n"]) -> Figure:
+    """How the qualities are distributed, with their mean and best."""
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(4.2, 2.8), layout="constrained")
+        axes = figure.subplots()
+        axes.hist(quality, bins=min(40, max(5, len(quality) // 10)), color="#31688e")
+        axes.axvline(quality.mean(), color="#35b779", label=f"mean {quality.mean():.4g}")
+        axes.axvline(quality.max(), color="#440154", label=f"best {quality.max():.4g}")
+        axes.set(xlabel="quality", ylabel="solutions")
+        axes.legend(frameon=False)
+    return figure
+
+
+def history_curves(history: Mapping[str, np.ndarray]) -> Figure:
+    """Mean and best quality against evaluations."""
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(4.2, 2.8), layout="constrained")
+        axes = figure.subplots()
+        for name, color in (("mean_quality", "#35b779"), ("max_quality", "#440154")):
+            label = name.replace("_", " ").replace("max", "best")
+            axes.plot(history["evaluations"], history[name], color=color, label=label)
+        axes.set(xlabel="evaluations", ylabel="quality")
+        axes.legend(frameon=False)
+    return figure
+
+
+def value_map(
+    quality: Float[np.ndarray, " n"],
+    behavior: Float[np.ndarray, "n 2"],
+    bounds: tuple[np.ndarray, np.ndarray],
+    resolution: int = 200,
+    title: str = "behavior value",
+) -> Figure:
+    """How brightly a population lights a two-dimensional behavior space.
+
+    Members of negative quality give no light.
+    """
+    low, high = _finite_bounds(behavior, bounds)
+    sigma = MAP_SIGMA * float((high - low).max())
+    x, y = (np.linspace(low[i], high[i], resolution) for i in (0, 1))
+    points = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2).astype(behavior.dtype)
+    light = behavior_value(points, np.maximum(quality, 0), behavior, sigma)
+    with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
+        figure = Figure(figsize=(4.6, 3.8), layout="constrained")
+        axes = figure.subplots()
+        image = axes.imshow(
+            np.asarray(light).reshape(resolution, resolution),
+            extent=(low[0], high[0], low[1], high[1]),
+            origin="lower",
+            cmap="inferno",
+            vmin=0,
+            aspect="auto",
+        )
+        axes.scatter(*behavior.T, s=1.5, color="white", alpha=0.6, linewidths=0)
+        axes.set(xlabel="behavior 1", ylabel="behavior 2")
+        axes.set_title(f"{title} (sigma {sigma:.3g})", fontsize=9)
+        figure.colorbar(image, ax=axes, label="behavior value")
+    return figure
+
+
+def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[Path]:
+    """Write the figures of a run folder and return their paths."""
+    population = result.population.compact()
+    quality, behavior = map(np.asarray, (population.quality, population.behavior))
+    if not len(quality):
+        return []
+    directory.mkdir(parents=True, exist_ok=True)
+    bounds = problem.bounds(behavior.shape[1])
+    figures = {
+        "behavior": behavior_scatter(quality, behavior, bounds),
+        "quality": quality_histogram(quality),
+        "history": history_curves(result.history),
+    }
+    if behavior.shape[1] == 2:
+        figures["value_map"] = value_map(quality, behavior, bounds)
+    paths = []
+    for name, figure in figures.items():
+        paths.append(directory / f"{name}.png")
+        figure.savefig(paths[-1])
+    return paths
+
+
+def _principal_components(behavior):
+    centered = behavior - behavior.mean(0)
+    left, singular, _ = np.linalg.svd(centered, full_matrices=False)
+    share = singular**2 / max((singular**2).sum(), np.finfo(float).tiny)
+    coordinates = left * singular
+    if coordinates.shape[1] < 2:  # fewer solutions than components
+        coordinates = np.pad(coordinates, ((0, 0), (0, 1)))
+        share = np.append(share, 0.0)
+    return coordinates[:, 0], coordinates[:, 1], share
+
+
+def _limit_axes(axes, bounds, pair):
+    low, high = bounds
+    for index, setter in zip(pair, (axes.set_xlim, axes.set_ylim), strict=True):
+        if np.isfinite(low[index]) and np.isfinite(high[index]):
+            margin = 0.02 * (high[index] - low[index])
+            setter(low[index] - margin, high[index] + margin)
+
+
+def _finite_bounds(behavior, bounds):
+    low, high = (np.array(side, dtype=float) for side in bounds)
+    low = np.where(np.isfinite(low), low, behavior.min(0))
+    high = np.where(np.isfinite(high), high, behavior.max(0))
+    return low, np.where(high > low, high, low + 1.0)

@@ -1,0 +1,25 @@
+"""Shared fixtures. Shapes and types of array functions are checked while tests run."""
+
+from jaxtyping import install_import_hook
+
+# Not where user input enters: there, our own messages are what is tested.
+ARRAY_ROOMS = ["ops", "objective"]
+install_import_hook([f"softqd.{room}" for room in ARRAY_ROOMS], "beartype.beartype")
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+from toys import make_bowl  # noqa: E402
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def x64():
+    """Double precision for one test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def bowl():
+    return make_bowl()

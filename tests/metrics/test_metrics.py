@@ -1,0 +1,115 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.spatial import KDTree
+
+import softqd
+from softqd import metrics
+
+
+def test_vendi_of_identical_and_of_far_points():
+    np.testing.assert_allclose(metrics.vendi_score(np.zeros((7, 3))), 1.0, rtol=1e-6)
+    far = 100.0 * np.eye(6, dtype=np.float32)
+    np.testing.assert_allclose(metrics.vendi_score(far), 6.0, rtol=1e-6)
+
+
+def test_vendi_of_two_points_in_closed_form():
+    # Eigenvalues (1 +- k) / 2 with k = exp(-dist^2 / (d / 6)).
+    k = np.exp(-0.25 / (2 / 6))
+    p = np.array([(1 + k) / 2, (1 - k) / 2])
+    expected = np.exp(-(p * np.log(p)).sum())
+    behavior = np.array([[0.0, 0.0], [0.5, 0.0]])
+    np.testing.assert_allclose(metrics.vendi_score(behavior), expected, rtol=1e-6)
+
+
+def test_qvs_is_zero_for_a_negative_mean():
+    behavior = np.array([[0.0], [1.0]])
+    assert metrics.quality_vendi_score(np.array([-3.0, 1.0]), behavior) == 0.0
+    positive = metrics.quality_vendi_score(np.array([1.0, 3.0]), behavior)
+    np.testing.assert_allclose(positive, 2 * metrics.vendi_score(behavior))
+
+
+@pytest.mark.parametrize(
+    ("behavior", "message"),
+    [
+        (np.zeros((0, 2)), r"shape \(n, d\) with n, d >= 1; got \(0, 2\)"),
+        (np.zeros(3), r"got \(3,\)"),
+        (np.array([[0.0], [np.nan]]), "must be finite; row 1"),
+    ],
+)
+def test_bad_behavior(behavior, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.vendi_score(behavior)
+
+
+def test_cells_against_a_tree():
+    rng = np.random.default_rng(0)
+    centroids = metrics.published_centroids(4, 512)
+    behavior = rng.random((300, 4))
+    expected = KDTree(centroids).query(behavior)[1]
+    np.testing.assert_array_equal(metrics.cell_of(behavior, centroids), expected)
+
+
+def test_published_centroids_by_size():
+    assert metrics.published_centroids(16, 512).shape == (512, 16)
+    assert metrics.published_centroids(5, 1024).shape == (1024, 5)
+    assert metrics.published_centroids(3, 512) is None
+
+
+def test_qd_score_and_coverage_by_hand():
+    centroids = np.array([[0.1], [0.5], [0.9], [2.0]])
+    behavior = np.array([[0.0], [0.2], [0.55], [0.8]])
+    quality = np.array([1.0, 5.0, -2.0, 3.0])
+    assert metrics.coverage(behavior, centroids) == 0.75
+    assert metrics.qd_score(quality, behavior, centroids) == 5.0 - 2.0 + 3.0
+
+
+def test_cells_of_another_dimension():
+    with pytest.raises(ValueError, match="behavior has 2 dimensions, centroids have 1"):
+        metrics.cell_of(np.zeros((3, 2)), np.zeros((4, 1)))
+
+
+def test_behavior_value_by_hand():
+    points = jnp.array([[0.0], [1.0]])
+    value = metrics.behavior_value(points, [2.0, 3.0], jnp.array([[0.0], [1.0]]), 0.5)
+    # exp(-1 / (2 * 0.25)) = exp(-2): the neighbor's light is 3 e^-2 < 2.
+    np.testing.assert_allclose(value, [2.0, 3.0])
+    between = metrics.behavior_value(jnp.array([[0.5]]), [2.0, 3.0], points, 0.5)
+    np.testing.assert_allclose(between, 3.0 * np.exp(-0.5), rtol=1e-6)
+
+
+def test_behavior_value_refuses_negative_light():
+    with pytest.raises(ValueError, match="the smallest is -1. Subtract"):
+        metrics.behavior_value(jnp.zeros((1, 1)), jnp.array([-1.0]), jnp.zeros((1, 1)), 1.0)
+    with pytest.raises(ValueError, match="sigma must be positive; got 0"):
+        metrics.behavior_value(jnp.zeros((1, 1)), jnp.array([1.0]), jnp.zeros((1, 1)), 0)
+
+
+def population(quality, behavior, occupied=None):
+    occupied = np.ones(len(quality), bool) if occupied is None else occupied
+    return softqd.Population(np.zeros((len(quality), 1)), quality, behavior, occupied)
+
+
+def test_evaluate_population_maps_bounds_and_ignores_empty_rows():
+    problem = softqd.Problem(lambda x: (x.sum(), x), behavior_bounds=(-10.0, 10.0))
+    behavior = np.array([[-10.0, 0.0], [10.0, 0.0], [np.nan, np.nan]])
+    some = population(np.array([1.0, 3.0, np.nan]), behavior, np.array([1, 1, 0], bool))
+    found = metrics.evaluate_population(some, problem)
+    unit = np.array([[0.0, 0.5], [1.0, 0.5]])
+    assert found["mean_quality"] == 2.0
+    assert found["max_quality"] == 3.0
+    np.testing.assert_allclose(found["vendi_score"], metrics.vendi_score(unit))
+    np.testing.assert_allclose(found["qvs"], 2.0 * metrics.vendi_score(unit))
+    assert found["coverage"] == 2 / 512
+
+
+def test_evaluate_population_says_why_a_metric_is_missing():
+    unbounded = softqd.Problem(lambda x: (x.sum(), x))
+    found = metrics.evaluate_population(population(np.ones(2), np.zeros((2, 2))), unbounded)
+    assert found["coverage"] is None
+    assert "bounded behavior space" in found["notes"]["coverage"]
+    empty = metrics.evaluate_population(
+        population(np.ones(1), np.zeros((1, 1)), np.zeros(1, bool)), unbounded
+    )
+    assert empty["mean_quality"] is None
+    assert empty["notes"]["mean_quality"] == "the population is empty"

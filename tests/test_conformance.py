@@ -1,0 +1,170 @@
+"""What every registered algorithm must keep, from the day it is registered."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from toys import make_bowl
+
+import softqd
+from softqd import registry
+
+SETTINGS = {"squad": {"population_size": 12, "batch_size": 5, "num_neighbors": 4}}
+ALGORITHMS = sorted(registry.ALGORITHMS)
+
+
+def build(name, problem=None):
+    problem = make_bowl() if problem is None else problem
+    return registry.ALGORITHMS[name](problem, **SETTINGS.get(name, {}))
+
+
+@functools.cache
+def ready(name):
+    """Algorithm, first state and compiled step, shared by the tests that only read."""
+    algorithm = build(name)
+    return algorithm, algorithm.init(jax.random.key(3)), jax.jit(algorithm.step)
+
+
+def assert_same(a, b, **tolerance):
+    def plain(x):
+        is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+        return np.asarray(jax.random.key_data(x) if is_key else x)
+
+    assert jax.tree.structure(a) == jax.tree.structure(b)
+    for x, y in zip(map(plain, jax.tree.leaves(a)), map(plain, jax.tree.leaves(b)), strict=True):
+        if tolerance:
+            np.testing.assert_allclose(x, y, **tolerance)
+        else:
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+class TestConformance:
+    def test_contract(self, name):
+        algorithm, state, step = ready(name)
+        new, info = step(state)
+        assert jax.tree.structure(new) == jax.tree.structure(state)
+        assert info._fields[:2] == ("evaluations", "gradient_evaluations")
+        population = algorithm.population(new)
+        n = len(population.occupied)
+        assert population.quality.shape == population.occupied.shape == (n,)
+        assert population.behavior.shape == (n, 2)
+        assert population.occupied.dtype == bool
+        assert info.is_finite.dtype == bool
+        assert algorithm.name == name
+
+    def test_evaluations_of_the_population_are_true(self, name):
+        algorithm, state, step = ready(name)
+        population = algorithm.population(step(state)[0])
+        quality, behavior = jax.vmap(algorithm.problem.evaluate)(population.solutions)
+        keep = np.asarray(population.occupied)
+        np.testing.assert_allclose(population.quality[keep], quality[keep], rtol=1e-5)
+        np.testing.assert_allclose(population.behavior[keep], behavior[keep], rtol=1e-5)
+
+    def test_same_seed_same_bits(self, name):
+        algorithm, state, step = ready(name)
+        assert_same(step(state), step(algorithm.init(jax.random.key(3))))
+
+    def test_other_seed_other_population(self, name):
+        algorithm, state, _ = ready(name)
+        other = algorithm.population(algorithm.init(jax.random.key(4)))
+        assert not np.array_equal(algorithm.population(state).quality, other.quality)
+
+    def test_keys_are_not_reused(self, name):
+        _, state, step = ready(name)
+        data = jax.random.key_data(step(state)[0].key)
+        assert not np.array_equal(data, jax.random.key_data(state.key))
+
+    def test_loop_equals_scan(self, name):
+        algorithm, state, step = ready(name)
+        looped = state
+        for _ in range(4):
+            looped, _ = step(looped)
+        scanned, _ = jax.lax.scan(lambda s, _: algorithm.step(s), state, length=4)
+        assert_same(looped, scanned, rtol=1e-4, atol=1e-5)
+
+    def test_one_compilation(self, name):
+        algorithm, state, _ = ready(name)
+        step = jax.jit(algorithm.step)
+        for _ in range(3):
+            state, _ = step(state)
+        assert step._cache_size() == 1
+
+    def test_inputs_are_left_untouched(self, name):
+        algorithm, state, step = ready(name)
+        solutions = np.asarray(algorithm.population(state).solutions).copy()
+        kept = solutions.copy()
+        algorithm.init(jax.random.key(0), solutions)
+        np.testing.assert_array_equal(solutions, kept)
+        before = jax.tree.map(lambda x: x + 0 if x.dtype == jnp.float32 else x, state)
+        step(state)
+        assert_same(before, state)
+
+    def test_reported_evaluations_are_the_counted_ones(self, name):
+        calls = []
+
+        def counted(x):
+            jax.debug.callback(lambda *_: calls.append(1), x[0])
+            return 10.0 - jnp.sum(x**2), jax.nn.sigmoid(x[:2])
+
+        problem = softqd.Problem(
+            counted, lambda key: jax.random.normal(key, (6,)), (0.0, 1.0)
+        )
+        algorithm = build(name, problem)
+        state = algorithm.init(jax.random.key(0))
+        jax.effects_barrier()
+        assert len(calls) == int(state.init_evaluations)
+        calls.clear()
+        _, info = jax.block_until_ready(jax.jit(algorithm.step)(state))
+        jax.effects_barrier()
+        assert len(calls) == int(info.evaluations)
+        assert int(info.gradient_evaluations) <= int(info.evaluations)
+
+    def test_resumed_run_equals_the_straight_one(self, name, tmp_path):
+        algorithm = build(name)
+        straight = softqd.run(algorithm, seed=5, num_iterations=7, log_every=3)
+        half = {"seed": 5, "log_every": 3, "checkpoint_dir": tmp_path}
+        softqd.run(algorithm, num_iterations=4, **half)
+        resumed = softqd.run(algorithm, num_iterations=7, resume=True, **half)
+        assert_same(straight.population, resumed.population)
+        assert straight.history["iteration"].tolist() == [0, 3, 6, 7]
+        # 4 is a log point of the first part only: it ended there.
+        assert resumed.history["iteration"].tolist() == [0, 3, 4, 6, 7]
+
+    def test_vmap_over_seeds(self, name):
+        algorithm, _, _ = ready(name)
+        many = softqd.run(algorithm, seed=[3, 8], num_iterations=5)
+        for result in many:
+            single = softqd.run(algorithm, seed=result.seed, num_iterations=5)
+            assert_same(single.population, result.population, rtol=1e-3, atol=1e-4)
+
+    def test_nested_pytree_solutions(self, name):
+        def evaluate(params):
+            hidden = jnp.tanh(params["in"]["w"] @ jnp.array([0.5, -0.3]))
+            out = params["out"] @ hidden
+            return 5.0 - out[2] ** 2, jax.nn.sigmoid(out[:2])
+
+        def sample(key):
+            a, b = jax.random.split(key)
+            return {
+                "in": {"w": jax.random.normal(a, (4, 2))},
+                "out": jax.random.normal(b, (3, 4)),
+            }
+
+        problem = softqd.Problem(evaluate, sample, (0.0, 1.0))
+        result = softqd.run(build(name, problem), num_iterations=30, log_every=30)
+        assert result.population.solutions["in"]["w"].shape[1:] == (4, 2)
+        first, last = result.history["mean_quality"][[0, -1]]
+        assert last > first
+
+    def test_evaluate_of_the_wrong_shape_is_refused(self, name):
+        problem = softqd.Problem(lambda x: (x, x), lambda key: jnp.ones(3), (0.0, 2.0))
+        with pytest.raises(ValueError, match=r"quality of shape \(3,\)"):
+            build(name, problem).init(jax.random.key(0))
+
+    def test_problem_without_sample_needs_solutions(self, name):
+        problem = softqd.Problem(lambda x: (x.sum(), x[:2]))
+        with pytest.raises(ValueError, match="has no sample function"):
+            build(name, problem).init(jax.random.key(0))

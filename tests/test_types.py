@@ -1,0 +1,128 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+import softqd
+from softqd.types import check_evaluate
+
+
+def good(x):
+    return x.sum(), x[:2]
+
+
+def test_name_bounds_and_dimension():
+    problem = softqd.Problem(good, lambda key: jnp.zeros(5), (0, [1, 2]))
+    assert problem.name == "good"
+    assert problem.behavior_dim == 2
+    np.testing.assert_array_equal(problem.bounds(2), [[0, 0], [1, 2]])
+
+
+def test_unbounded_space():
+    low, high = softqd.Problem(good).bounds(2)
+    assert np.isneginf(low).all()
+    assert np.isposinf(high).all()
+
+
+def test_dimension_unknown_without_sample():
+    with pytest.raises(ValueError, match="give it sample="):
+        _ = softqd.Problem(good).behavior_dim
+
+
+@pytest.mark.parametrize(
+    "bounds", [(1, 0), (0, 0), (0,), 3, (0, np.nan), ([[0.0]], [[1.0]]), "ab"]
+)
+def test_bad_bounds(bounds):
+    with pytest.raises(ValueError, match="behavior_bounds must be"):
+        softqd.Problem(good, behavior_bounds=bounds)
+
+
+@pytest.mark.parametrize("field", ["evaluate", "sample", "render"])
+def test_not_a_function(field):
+    arguments = {"evaluate": good, field: 3}
+    with pytest.raises(TypeError, match=f"{field} must be a function"):
+        softqd.Problem(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "message"),
+    [
+        (lambda x: x.sum(), r"must return \(quality, behavior\)"),
+        (lambda x: (x, x), r"quality of shape \(4,\).*expected a scalar"),
+        (lambda x: (x.sum(), x.sum()), r"behavior of shape \(\).*expected a vector"),
+        (lambda x: (x.sum(), x[None]), r"behavior of shape \(1, 4\)"),
+        (lambda x: (x.sum().astype(int), x), "quality of dtype int32.*expected a float"),
+        (lambda x: (x.sum(), x[:0]), "empty behavior"),
+        (lambda x: (x.sum(), x[:3]), r"shape \(3,\), but behavior_bounds declare 2"),
+    ],
+)
+def test_wrong_output_of_evaluate(evaluate, message):
+    problem = softqd.Problem(evaluate, behavior_bounds=([0, 0], [1, 1]))
+    with pytest.raises(ValueError, match=message):
+        check_evaluate(problem, jnp.zeros(4))
+
+
+def test_stochastic_by_signature():
+    def noisy(x, key):
+        return x.sum(), x
+
+    assert softqd.Problem(noisy).is_stochastic
+    assert not softqd.Problem(good).is_stochastic
+    assert softqd.Problem(Partial(lambda w, x, key: (x.sum(), x), 1.0)).is_stochastic
+    assert not softqd.Problem(functools.partial(noisy, key=1)).is_stochastic
+
+
+@jax.tree_util.register_pytree_node_class
+class Scaler:
+    """A callable pytree with an array and a leaf that is not one."""
+
+    def __init__(self, weight, activation):
+        self.weight, self.activation = weight, activation
+
+    def __call__(self, x):
+        y = self.activation(self.weight * x)
+        return y.sum(), y[:2]
+
+    def tree_flatten(self):
+        return (self.weight, self.activation), None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        return cls(*children)
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        Partial(lambda w, x: ((w * x).sum(), x[:2]), jnp.full(3000, 2.5)),
+        Scaler(jnp.full(3000, 2.5), jnp.tanh),
+    ],
+)
+def test_arrays_of_evaluate_travel_as_arguments(evaluate):
+    problem = softqd.Problem(evaluate, lambda key: jax.random.normal(key, (3000,)))
+    algorithm = softqd.squad(problem, population_size=4, batch_size=2)
+    state = algorithm.init(jax.random.key(0))
+    lowered = jax.jit(lambda step, state: step(state)).lower(algorithm.step, state)
+    text = lowered.as_text()
+    assert "2.5" not in text
+    assert len(jax.tree.leaves(algorithm.step)) == 1
+    plain = softqd.Problem(lambda x: evaluate(x), problem.sample)
+    other = softqd.squad(plain, population_size=4, batch_size=2)
+    as_constant = jax.jit(other.step).lower(state).as_text()
+    assert "2.5" in as_constant  # what the assertion above would have seen
+
+
+def test_population_compact_drops_empty_rows():
+    population = softqd.Population(
+        {"w": np.arange(6.0).reshape(3, 2)},
+        np.array([1.0, np.nan, 3.0]),
+        np.zeros((3, 1)),
+        np.array([True, False, True]),
+    )
+    kept = population.compact()
+    np.testing.assert_array_equal(kept.quality, [1.0, 3.0])
+    np.testing.assert_array_equal(kept.solutions["w"], [[0.0, 1.0], [4.0, 5.0]])
+    assert kept.occupied.all()
