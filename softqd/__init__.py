@@ -1,6 +1,6 @@
 """Quality-diversity optimization without a grid: the Soft QD Score and SQUAD.
 
-Example:
+Examples:
     >>> import jax, jax.numpy as jnp, softqd
     >>> problem = softqd.problems.linear_projection(behavior_dim=4, solution_dim=16)
     >>> algorithm = softqd.squad(problem, population_size=64, batch_size=16)
@@ -9,11 +9,12 @@ Example:
     (64, 4)
 """
 
-from softqd import problems
+from softqd import metrics, problems
 from softqd.algorithms import squad
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.result import Result, load, load_population
 from softqd.experiment.run import NonFiniteError, run
+from softqd.metrics import behavior_value
 from softqd.objective import squad_objective
 from softqd.types import Algorithm, Evaluation, Population, Problem
 
@@ -27,8 +28,10 @@ __all__ = [
     "Population",
     "Problem",
     "Result",
+    "behavior_value",
     "load",
     "load_population",
+    "metrics",
     "problems",
     "run",
     "squad",

@@ -22,6 +22,10 @@ class UsageError(ValueError):
     """Wrong usage or bad input: one line on standard error, exit status 2."""
 
 
+class Interrupted(Exception):
+    """Ctrl-C, under a name that typer does not handle itself."""
+
+
 def main() -> None:
     """Entry point: run a command and turn failures into exit statuses."""
     sys.exit(invoke(sys.argv[1:]))
@@ -34,7 +38,7 @@ def invoke(arguments: list[str]) -> int:
     """
     try:
         return app(arguments, standalone_mode=False) or 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         _complain("interrupted; continue with the same command and --resume")
         return 130
     except (ValueError, OSError) as error:
@@ -45,10 +49,13 @@ def invoke(arguments: list[str]) -> int:
         return 1
     except Exception as error:
         # Typer's own complaints, whichever click it is built on.
-        if not hasattr(error, "format_message"):
+        message = getattr(error, "format_message", None)
+        if message is None:
             raise
-        message = error.format_message().rstrip(".")  # pyright: ignore[reportAttributeAccessIssue] (checked above)
-        _complain(f"{message}; run 'softqd --help' or 'softqd COMMAND --help'")
+        if not message():  # no command: the help has been shown
+            return 2
+        text = message().rstrip(".")
+        _complain(f"{text}; run 'softqd --help' or 'softqd COMMAND --help'")
         return 2
 
 
@@ -72,7 +79,9 @@ def list_names() -> None:
     from softqd import registry
     from softqd.experiment import config
 
-    presets = Table("run", "about", "SQUAD setting", title="Problems", title_justify="left")
+    presets = Table(
+        "run", "about", "SQUAD setting", title="Problems", title_justify="left"
+    )
     for name, preset in registry.PRESETS.items():
         settings = preset.algorithm_settings.get("squad", {})
         presets.add_row(name, preset.about, _settings_text(settings))
@@ -90,17 +99,31 @@ def list_names() -> None:
 
 @app.command()
 def run(
-    problem: Annotated[str, typer.Argument(help="A name from 'softqd list', or a config.toml.")],
+    problem: Annotated[
+        str, typer.Argument(help="A name from 'softqd list', or a config.toml.")
+    ],
     algorithm: Annotated[str | None, typer.Option(help="Default: squad.")] = None,
     seed: Annotated[int | None, typer.Option(help="Default: 0.")] = None,
     iterations: Annotated[int | None, typer.Option(min=0)] = None,
-    evaluations: Annotated[int | None, typer.Option(min=0, help="Stop before exceeding this many.")] = None,
+    evaluations: Annotated[
+        int | None, typer.Option(min=0, help="Stop before exceeding this many.")
+    ] = None,
     max_seconds: Annotated[float | None, typer.Option(min=0)] = None,
     log_every: Annotated[int | None, typer.Option(min=1)] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any argument of problem or algorithm.")] = None,
-    init: Annotated[Path | None, typer.Option(help="Start from the solutions of this population.npz.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Any argument of problem or algorithm."
+        ),
+    ] = None,
+    init: Annotated[
+        Path | None,
+        typer.Option(help="Start from the solutions of this population.npz."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the folder's checkpoint.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the folder's checkpoint.")
+    ] = False,
 ) -> None:
     """Run an algorithm on a problem and write a run folder."""
     from softqd.experiment import config as configs
@@ -114,7 +137,11 @@ def run(
         if is_file
         else configs.from_name(problem, algorithm or "squad")
     )
-    limits = {"iterations": iterations, "evaluations": evaluations, "max_seconds": max_seconds}
+    limits = {
+        "iterations": iterations,
+        "evaluations": evaluations,
+        "max_seconds": max_seconds,
+    }
     if any(value is not None for value in limits.values()):
         config["run"] = {k: v for k, v in config["run"].items() if k not in limits}
     options = {**limits, "seed": seed, "log_every": log_every}
@@ -122,7 +149,10 @@ def run(
     config["run"] |= {k: v for k, v in options.items() if v is not None}
     config = configs.with_settings(config, settings or [])
     folder = out or Path("runs") / _folder_name(config)
-    outcome = run_into_folder(config, folder, resume=resume, progress=True)
+    try:
+        outcome = run_into_folder(config, folder, resume=resume, progress=True)
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted from interrupt
     _print_metrics(config, outcome.metrics)
     from softqd.report.plots import save_run_figures
 
@@ -142,7 +172,8 @@ def _settings_text(settings: Any) -> str:
 
 
 def _print_metrics(config: dict[str, dict[str, Any]], metrics: dict[str, Any]) -> None:
-    title = f"{config['algorithm']['name']} on {config['run'].get('preset', config['problem']['name'])}"
+    problem = config["run"].get("preset", config["problem"]["name"])
+    title = f"{config['algorithm']['name']} on {problem}"
     table = Table("metric", "value", title=title, title_justify="left")
     notes = metrics.get("notes", {})
     for name, value in metrics.items():

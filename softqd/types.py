@@ -68,7 +68,7 @@ class Algorithm(NamedTuple):
     population: Callable
     problem: Problem | None = None
     name: str = "algorithm"
-    settings: Mapping[str, Any] = {}  # noqa: RUF012  (read, never written)
+    settings: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Problem:
         TypeError: If a function is not callable.
         ValueError: If the bounds are not an increasing pair.
 
-    Example:
+    Examples:
         >>> import jax, jax.numpy as jnp, softqd
         >>> def evaluate(x):
         ...     return -jnp.sum(x**2), jnp.tanh(x[:2])
@@ -193,6 +193,7 @@ class Problem:
         return np.broadcast_to(low, (dim,)), np.broadcast_to(high, (dim,))
 
     def tree_flatten(self):
+        """Split into functions, whose arrays are leaves, and static data."""
         children = (self.evaluate, self.sample, self.render)
         static = (
             self.behavior_bounds,
@@ -204,12 +205,18 @@ class Problem:
 
     @classmethod
     def tree_unflatten(cls, static, children):
+        """Put the parts together again."""
         # Not through __init__: JAX also builds trees whose leaves are placeholders.
         problem = object.__new__(cls)
-        names = (
-            "evaluate sample render behavior_bounds name quality_bounds "
-            "sample_evaluations"
-        ).split()
+        names = [
+            "evaluate",
+            "sample",
+            "render",
+            "behavior_bounds",
+            "name",
+            "quality_bounds",
+            "sample_evaluations",
+        ]
         for name, value in zip(names, (*children, *static), strict=True):
             object.__setattr__(problem, name, value)
         return problem
@@ -225,7 +232,10 @@ def _num_required(function: Callable) -> int:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a builtin or a ufunc: one solution, no key
         return 1
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    )
     return sum(p.kind in positional and p.default is p.empty for p in parameters)
 
 

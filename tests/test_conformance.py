@@ -33,7 +33,9 @@ def assert_same(a, b, **tolerance):
         return np.asarray(jax.random.key_data(x) if is_key else x)
 
     assert jax.tree.structure(a) == jax.tree.structure(b)
-    for x, y in zip(map(plain, jax.tree.leaves(a)), map(plain, jax.tree.leaves(b)), strict=True):
+    for x, y in zip(
+        map(plain, jax.tree.leaves(a)), map(plain, jax.tree.leaves(b)), strict=True
+    ):
         if tolerance:
             np.testing.assert_allclose(x, y, **tolerance)
         else:

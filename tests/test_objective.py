@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import softqd
 from softqd import objective
 from softqd.ops.kernels import bump, gamma_sq_of, pair_kernel
+from softqd.ops.repulsion_kernel import repulsion_kernel
 
 
 def random_population(seed, n=40, d=3, scale=1.0):
@@ -55,7 +56,9 @@ def test_squad_objective_gradient_is_the_full_pairwise_force(x64):
 
 
 def test_zero_quality_has_a_finite_gradient():
-    grad = jax.grad(softqd.squad_objective)(jnp.array([0.0, 1.0]), jnp.zeros((2, 1)), 1.0)
+    grad = jax.grad(softqd.squad_objective)(
+        jnp.array([0.0, 1.0]), jnp.zeros((2, 1)), 1.0
+    )
     assert np.isfinite(grad).all()
     assert grad[0] == 1.0
 
@@ -85,7 +88,9 @@ def test_cotangents_are_the_derivative_of_the_written_objective(
     index = jnp.array([2, 3, 5, 11, 29])
     gamma = jnp.array([0.3, 0.5, 1.0, 2.0, 4.0])
     args = (index, z, root, gamma, num_neighbors, weight, protect)
-    expected = jax.grad(objective.batch_objective, (0, 1))(quality[index], z[index], *args)
+    expected = jax.grad(objective.batch_objective, (0, 1))(
+        quality[index], z[index], *args
+    )
     rep = objective.repulsion(z[index], index, z, root, gamma, num_neighbors)
     found = objective.cotangents(quality[index], rep, gamma, weight, protect)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-10, atol=1e-12)
@@ -132,12 +137,6 @@ def test_identical_behaviors_do_not_push():
     np.testing.assert_allclose(rep.overlap, 2.0)  # ties share the two places
 
 
-def test_neighbor_weights_choose_the_nearest_and_split_ties():
-    dist_sq = jnp.array([[jnp.inf, 1.0, 2.0, 2.0, 2.0, 9.0]])
-    found = objective.neighbor_weights(dist_sq, 3)
-    np.testing.assert_allclose(found, [[0, 1, 2 / 3, 2 / 3, 2 / 3, 0]], rtol=1e-6)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000))
 def test_permuting_the_population_changes_nothing(seed):
@@ -157,3 +156,31 @@ def test_pair_kernel_is_the_product_of_two_bumps_at_the_midpoint():
     sigma, distance_sq = 0.4, jnp.array([0.0, 0.3, 2.0])
     kernel = pair_kernel(distance_sq, gamma_sq_of(sigma))
     np.testing.assert_allclose(kernel, bump(distance_sq / 4, sigma), rtol=1e-6)
+
+
+@pytest.mark.parametrize("num_neighbors", [1, 15, None])
+@pytest.mark.parametrize(("n", "d"), [(64, 16), (50, 3), (2, 1)])
+def test_gpu_kernel_agrees_with_its_plain_twin(n, d, num_neighbors):
+    quality, z = random_population(n + d, n=n, d=d)
+    z = z.at[: n // 4].set(z[0])  # ties, at distance zero and beyond
+    index = jnp.arange(0, n, 3)
+    gamma = jnp.linspace(0.2, 3.0, len(index))
+    args = (z[index], index, z, jnp.sqrt(quality), gamma, num_neighbors)
+    overlap, push = repulsion_kernel(*args, interpret=True)
+    plain = objective.plain_repulsion(*args)
+    np.testing.assert_allclose(overlap, plain.overlap, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(push, plain.push, rtol=1e-4, atol=2e-5)
+
+
+def test_gpu_kernel_over_seeds():
+    quality, z = random_population(0, n=20, d=2)
+    z = jnp.stack([z, 2 * z])
+    index, gamma = jnp.arange(5), jnp.ones(5)
+
+    def one(function, z):
+        return tuple(function(z[:5], index, z, jnp.sqrt(quality), gamma, 4))
+
+    kernel = jax.vmap(lambda z: one(lambda *a: repulsion_kernel(*a, interpret=True), z))
+    plain = jax.vmap(lambda z: one(objective.plain_repulsion, z))
+    for found, expected in zip(kernel(z), plain(z), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

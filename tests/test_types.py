@@ -54,7 +54,10 @@ def test_not_a_function(field):
         (lambda x: (x, x), r"quality of shape \(4,\).*expected a scalar"),
         (lambda x: (x.sum(), x.sum()), r"behavior of shape \(\).*expected a vector"),
         (lambda x: (x.sum(), x[None]), r"behavior of shape \(1, 4\)"),
-        (lambda x: (x.sum().astype(int), x), "quality of dtype int32.*expected a float"),
+        (
+            lambda x: (x.sum().astype(int), x),
+            "quality of dtype int32.*expected a float",
+        ),
         (lambda x: (x.sum(), x[:0]), "empty behavior"),
         (lambda x: (x.sum(), x[:3]), r"shape \(3,\), but behavior_bounds declare 2"),
     ],

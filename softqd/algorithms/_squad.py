@@ -27,7 +27,7 @@ from softqd.ops.checks import (
     is_concrete,
 )
 from softqd.ops.distances import mean_nearest_dist_sq
-from softqd.ops.transforms import TRANSFORMS, behavior_transform, is_outside
+from softqd.ops.transforms import behavior_transform, is_outside, transform_function
 from softqd.types import Algorithm, Key, Population, Problem
 
 # The two bandwidth rules of the authors' program: from behaviors to gamma_sq.
@@ -38,7 +38,7 @@ BANDWIDTH_RULES: dict[str, Callable] = {
 
 
 class SquadState(NamedTuple):
-    """What the next iteration needs. Rows are solutions, in an order that never changes."""
+    """What the next iteration needs. Rows are solutions, in a fixed order."""
 
     key: Key
     iteration: Int[Array, ""]
@@ -68,7 +68,7 @@ def squad(
     batch_size: int = 64,
     num_neighbors: int | None = 15,
     gamma_sq: float | Array | optax.Schedule | str = 1.0,
-    optimizer: optax.GradientTransformation = optax.adam(0.05),
+    optimizer: optax.GradientTransformation = optax.adam(0.05),  # noqa: B008 (pure)
     transform: str | Callable = "logit",
     repulsion_weight: float | optax.Schedule = 0.5,
     protect_quality: bool = False,
@@ -78,7 +78,7 @@ def squad(
     One iteration cuts a random permutation of the population into batches. Each batch
     is evaluated, takes one optimizer step up the gradient of
 
-    $\sum_i f_i - w \sum_i \sum_{j \in N_i} \sqrt{f_i f_j} \exp(-\|z_i-z_j\|^2/\gamma^2)$
+    $\sum_i f_i - w \sum_i \sum_{j \in N_i} \sqrt{f_i f_j} e^{-\|z_i-z_j\|^2/\gamma^2}$
 
     with its neighbors held constant, and is evaluated again: two evaluations and one
     vector-Jacobian product per solution. Solutions whose quality is not positive are
@@ -111,7 +111,7 @@ def squad(
     Raises:
         ValueError: If a setting is out of range.
 
-    Example:
+    Examples:
         >>> import jax, softqd
         >>> problem = softqd.problems.sphere(solution_dim=16)
         >>> algorithm = softqd.squad(problem, population_size=32, batch_size=8)
@@ -131,17 +131,17 @@ def squad(
         if solutions is None:
             solutions = evaluation.sample(problem, sample_key, n, m)
             spent += n * problem.sample_evaluations
-        solutions = check_solutions(problem, solutions, n)
-        quality, behavior = evaluation.evaluate(problem, solutions, evaluate_key, m)
+        first: Any = check_solutions(problem, solutions, n)
+        quality, behavior = evaluation.evaluate(problem, first, evaluate_key, m)
         check_first_evaluation(problem, quality, behavior)
         return SquadState(
             key=key,
             iteration=jnp.int32(0),
             init_evaluations=jnp.int32(spent),
-            solutions=solutions,
+            solutions=first,
             quality=quality,
             behavior=behavior,
-            optimizer=jax.vmap(optimizer.init)(solutions),
+            optimizer=jax.vmap(optimizer.init)(first),
         )
 
     def step(problem: Problem, state: SquadState) -> tuple[SquadState, SquadInfo]:
@@ -242,26 +242,23 @@ def squad(
 
 def _check_settings(
     *,
-    population_size,
-    batch_size,
-    num_neighbors,
-    gamma_sq,
-    transform,
-    repulsion_weight,
-    **_,
+    population_size: Any,
+    batch_size: Any,
+    num_neighbors: Any,
+    gamma_sq: Any,
+    transform: Any,
+    repulsion_weight: Any,
+    **_: Any,
 ) -> None:
     check_count("population_size", population_size, 2)
     check_count("batch_size", batch_size, 1, population_size)
     if num_neighbors is not None:
         check_count("num_neighbors", num_neighbors, 0)
-    if not callable(transform) and transform not in TRANSFORMS:
-        raise ValueError(
-            f"unknown transform {transform!r}; use one of {', '.join(TRANSFORMS)}, or a "
-            "function of unit coordinates"
-        )
+    transform_function(transform)
     _check_bandwidth(gamma_sq, population_size)
-    is_number = not callable(repulsion_weight) and is_concrete(repulsion_weight)
-    if is_number and not 0 <= repulsion_weight < np.inf:
+    if callable(repulsion_weight) or not is_concrete(repulsion_weight):
+        return
+    if not 0 <= repulsion_weight < np.inf:
         raise ValueError(
             f"repulsion_weight must be a number >= 0 or a schedule; got "
             f"{repulsion_weight!r}"

@@ -37,7 +37,7 @@ def save(directory: Path, state: PyTree, meta: dict[str, Any]) -> None:
     temporary = directory / f".{FILE_NAME}.{os.getpid()}"
     try:
         with open(temporary, "wb") as file:
-            np.savez(file, **arrays)
+            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType] (arrays)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, directory / FILE_NAME)

@@ -48,7 +48,7 @@ def from_name(name: str, algorithm: str = "squad") -> Config:
     Raises:
         UnknownNameError: If the problem or algorithm is unknown.
 
-    Example:
+    Examples:
         >>> from_name("lp-hard")["algorithm"]["gamma_sq"]
         1.0
     """
@@ -96,13 +96,19 @@ def from_file(path: str | Path) -> Config:
                 f"{path}: {unknown_message('table', table, _TABLES, 'see the docs')}"
             )
     for table in ("problem", "algorithm"):
-        if not isinstance(config.get(table, {}).get("name"), str):
-            raise ConfigError(f"{path}: table [{table}] needs a name")
+        found = config.get(table)
+        if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+            raise ConfigError(
+                f"{path}: there must be a table [{table}] with a name; a run started "
+                "from Python cannot be repeated from its config.toml"
+            )
     run = {"seed": 0, "log_every": 10, "cells": 512, **config.get("run", {})}
     for key, value in run.items():
         see = f"[run] knows {', '.join(RUN_KEYS)}"
         if key not in RUN_KEYS:
-            raise ConfigError(f"{path}: {unknown_message('setting', key, RUN_KEYS, see)}")
+            raise ConfigError(
+                f"{path}: {unknown_message('setting', key, RUN_KEYS, see)}"
+            )
         run[key] = _check_type(key, value, RUN_KEYS[key])
     tables = {"problem": config["problem"], "algorithm": config["algorithm"]}
     return complete({**tables, "run": run})
@@ -293,7 +299,7 @@ def evaluate_expression(text: str, name: str = "expression") -> Any:
     Raises:
         ConfigError: If the text is anything else.
 
-    Example:
+    Examples:
         >>> evaluate_expression("constant_schedule(0.5)")(0)
         0.5
     """

@@ -77,13 +77,14 @@ def run_into_folder(
 
 def _prepare(folder: Path, config: Config, resume: bool) -> None:
     """Make the folder ready to be written, or refuse it."""
-    has_config = (folder / "config.toml").exists()
-    if (has_config or checkpoint.exists(folder / "checkpoint")) and not resume:
+    has_run = checkpoint.exists(folder / "checkpoint")
+    has_run |= (folder / "population.npz").exists()
+    if has_run and not resume:
         raise ConfigError(
             f"{folder} already holds a run; add --resume to continue it, or --out with "
             "another folder"
         )
-    if has_config:
+    if has_run and (folder / "config.toml").exists():
         _refuse_other_run(folder, config)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,16 +92,15 @@ def _prepare(folder: Path, config: Config, resume: bool) -> None:
     except OSError:
         is_writable = False
     if not is_writable:
-        raise ConfigError(
-            f"cannot write to {folder}; choose another folder with --out"
-        )
+        raise ConfigError(f"cannot write to {folder}; choose another folder with --out")
 
 
 def _refuse_other_run(folder: Path, config: Config) -> None:
     """Refuse to resume under other settings, before anything is overwritten."""
     saved = from_file(folder / "config.toml")
-    for table in ("problem", "algorithm"):
-        for key in saved[table] | config[table]:
+    for table in ("problem", "algorithm", "run"):
+        keys = ("seed", "init") if table == "run" else saved[table] | config[table]
+        for key in keys:
             before, now = saved[table].get(key), config[table].get(key)
             if before != now:
                 raise ConfigError(

@@ -6,6 +6,8 @@ import csv
 import importlib.metadata
 import json
 import platform
+import sys
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,8 +83,6 @@ def load(directory: str | Path) -> Result:
     Raises:
         FileNotFoundError: If ``directory`` is not a run folder.
     """
-    import tomllib
-
     directory = Path(directory)
     if not (directory / "population.npz").exists():
         raise FileNotFoundError(
@@ -117,7 +117,7 @@ def save_population(path: Path, population: Population) -> None:
     arrays = {"quality": kept.quality, "behavior": kept.behavior}
     for keys, leaf in jax.tree_util.tree_leaves_with_path(kept.solutions):
         arrays["/".join(["solutions", *map(_key_name, keys)])] = leaf
-    np.savez(path, **arrays)
+    np.savez(path, **arrays)  # pyright: ignore[reportArgumentType] (arrays only)
 
 
 def load_population(path: str | Path) -> Population:
@@ -157,8 +157,8 @@ def load_population(path: str | Path) -> Population:
 
 def versions() -> dict[str, str]:
     """Versions and device that a result depends on."""
-    names = ("softqd", "jax", "jaxlib", "optax", "numpy")
-    found = {}
+    names = ("jax", "jaxlib", "optax", "numpy")
+    found = {"softqd": sys.modules["softqd"].__version__}
     for name in names:
         try:
             found[name] = importlib.metadata.version(name)

@@ -24,6 +24,8 @@ from softqd.experiment.result import Result, versions
 from softqd.ops.checks import check_count, check_first_evaluation, check_solutions
 from softqd.types import Algorithm, Population, lift_arrays
 
+# What every iteration reports, in the order of a tally.
+COUNTS = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
 # Longest time between two returns to Python: how soon Ctrl-C and the bar react.
 _MAX_CHUNK_SECONDS = 0.5
 
@@ -41,13 +43,10 @@ class LogPoint(NamedTuple):
 
 
 class _Tally(NamedTuple):
-    """Counters of one chunk of iterations, kept on the device."""
+    """What is kept of a chunk of iterations, on the device."""
 
-    evaluations: Int[Array, ""]
-    gradient_evaluations: Int[Array, ""]
-    vector_jacobian_products: Int[Array, ""]
-    bad_step: Int[Array, ""]  # first step with a non-finite row, or the chunk's length
-    bad_row: Int[Array, ""]
+    counts: Int[Array, " 3"]  # as in COUNTS, summed
+    first_bad: Int[Array, " 2"]  # first step with a non-finite row, or -1; that row
 
 
 def run(
@@ -96,7 +95,7 @@ def run(
         CheckpointError: If the checkpoint is damaged or of another run.
         ValueError: If an argument or the first population cannot be used.
 
-    Example:
+    Examples:
         >>> import softqd
         >>> problem = softqd.problems.sphere(solution_dim=16)
         >>> algorithm = softqd.squad(problem, population_size=32, batch_size=8)
@@ -211,7 +210,10 @@ class _Loop:
         self.algorithm, self.seeds, self.is_many = algorithm, seeds, is_many
         self.config = config or _describe(algorithm)
         self.step = lift_arrays(algorithm.step)
-        self.counts = dict.fromkeys(_Tally._fields[:3], 0)
+        population = jax.vmap(algorithm.population) if is_many else algorithm.population
+        self._population = jax.jit(population)
+        self._quality = jax.jit(lambda state: _quality_of(population(state)))
+        self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.iteration, self.evaluations_per_step = 0, 0
         self.seconds, self.compile_seconds = 0.0, 0.0
         self.seconds_per_step = 0.0
@@ -262,9 +264,7 @@ class _Loop:
     def compile(self, began: float) -> None:
         """Compile the program that advances the state, ahead of time."""
         # Buffers of the old state are reused for the new one.
-        program = jax.jit(
-            _advance, static_argnames="many", donate_argnames=("state",)
-        )
+        program = jax.jit(_advance, static_argnames="many", donate_argnames=("state",))
         self.info = jax.eval_shape(
             jax.vmap(self.step) if self.is_many else self.step, self.state
         )[1]
@@ -282,14 +282,15 @@ class _Loop:
         self.state, tally, self.info = self.program(
             self.step, self.state, jnp.int32(num_steps)
         )
-        tally = jax.tree.map(np.asarray, tally)
+        counts, first_bad = (np.asarray(x) for x in tally)
         spent = time.perf_counter() - began
-        self._refuse_nonfinite(tally, num_steps)
+        self._refuse_nonfinite(first_bad.reshape(-1, 2))
         self.is_sound = True
         self.iteration += num_steps
-        for name in self.counts:
-            self.counts[name] += int(getattr(tally, name).reshape(-1)[0])
-        per_step = int(tally.evaluations.reshape(-1)[0]) // num_steps
+        # Every seed spends the same.
+        spent_now = dict(zip(COUNTS, counts.reshape(-1, 3)[0].tolist(), strict=True))
+        self.counts = {name: self.counts[name] + spent_now[name] for name in COUNTS}
+        per_step = spent_now["evaluations"] // num_steps
         self.evaluations_per_step = max(self.evaluations_per_step, per_step)
         self.seconds += spent
         self.seconds_per_step = spent / num_steps
@@ -301,7 +302,6 @@ class _Loop:
         """
         names = ("counts", "iteration", "seconds", "info")
         before = {name: getattr(self, name) for name in names}
-        self.counts = self.counts.copy()
         state = jax.tree.map(jnp.copy, self.state)
         self.advance(1)
         if self.counts["evaluations"] > max_evaluations:
@@ -314,18 +314,19 @@ class _Loop:
             return 1
         return max(1, _MAX_CHUNK_SECONDS // self.seconds_per_step)
 
-    def _refuse_nonfinite(self, tally: _Tally, num_steps: int) -> None:
-        bad_step, bad_row = (np.atleast_1d(x) for x in (tally.bad_step, tally.bad_row))
-        if (bad_step < num_steps).any():
-            which = int(bad_step.argmin())
-            seed = f" of seed {self.seeds[which]}" if self.is_many else ""
-            raise NonFiniteError(
-                f"iteration {self.iteration + int(bad_step[which]) + 1}: quality, "
-                f"behavior or gradient of solution {int(bad_row[which])}{seed} is not "
-                "finite. Lower the learning rate, clip the gradient "
-                "(optax.clip_by_global_norm), or make evaluate safe there; an earlier "
-                "checkpoint, if any, is kept"
-            )
+    def _refuse_nonfinite(self, first_bad: Int[np.ndarray, "seeds 2"]) -> None:
+        is_bad = first_bad[:, 0] >= 0
+        if not is_bad.any():
+            return
+        which = int(np.where(is_bad, first_bad[:, 0], np.inf).argmin())
+        step, row = first_bad[which].tolist()
+        seed = f" of seed {self.seeds[which]}" if self.is_many else ""
+        raise NonFiniteError(
+            f"iteration {self.iteration + step + 1}: quality, behavior or gradient of "
+            f"solution {row}{seed} is not finite. Lower the learning rate, clip the "
+            "gradient (optax.clip_by_global_norm), or make evaluate safe there; an "
+            "earlier checkpoint, if any, is kept"
+        )
 
     # --- logging ------------------------------------------------------------------
 
@@ -335,7 +336,7 @@ class _Loop:
             return
         row: dict[str, Any] = {"iteration": self.iteration, **self.counts}
         row["seconds"] = self.seconds
-        quality = [np.asarray(p.quality)[np.asarray(p.occupied)] for p in self.populations()]
+        quality = self.qualities()
         row["mean_quality"] = [float(q.mean()) if q.size else math.nan for q in quality]
         row["max_quality"] = [float(q.max()) if q.size else math.nan for q in quality]
         row |= self._scalars()
@@ -386,10 +387,18 @@ class _Loop:
 
     def populations(self) -> list[Population]:
         """The current population of every seed."""
+        population = self._population(self.state)
         if not self.is_many:
-            return [jax.jit(self.algorithm.population)(self.state)]
-        stacked = jax.jit(jax.vmap(self.algorithm.population))(self.state)
-        return [jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(len(self.seeds))]
+            return [population]
+        indices = range(len(self.seeds))
+        return [jax.tree.map(lambda x, i=i: x[i], population) for i in indices]
+
+    def qualities(self) -> list[np.ndarray]:
+        """The occupied qualities of every seed; solutions stay on the device."""
+        quality, occupied = map(np.asarray, self._quality(self.state))
+        if not self.is_many:
+            quality, occupied = quality[None], occupied[None]
+        return [q[o] for q, o in zip(quality, occupied, strict=True)]
 
     def _history_of(self, index: int) -> dict[str, list]:
         pick = lambda v: v[index] if isinstance(v, list) else v  # noqa: E731
@@ -411,6 +420,10 @@ class _Loop:
         ]
 
 
+def _quality_of(population: Population) -> tuple[Any, Any]:
+    return population.quality, population.occupied
+
+
 def _init(init: Callable, key: Any, solutions: PyTree | None, many: bool) -> PyTree:
     one = (lambda k: init(k)) if solutions is None else (lambda k: init(k, solutions))
     return jax.vmap(one)(key) if many else one(key)
@@ -425,21 +438,18 @@ def _advance(step: Callable, state: PyTree, num_steps: Any, many: bool) -> tuple
 
     def watched(i, state, tally, _):
         state, info = step(state)
-        is_first_bad = ~info.is_finite.all() & (tally.bad_step == num_steps)
-        tally = _Tally(
-            tally.evaluations + info.evaluations,
-            tally.gradient_evaluations + info.gradient_evaluations,
-            tally.vector_jacobian_products + info.vector_jacobian_products,
-            jnp.where(is_first_bad, i, tally.bad_step),
-            jnp.where(is_first_bad, info.is_finite.argmin(), tally.bad_row),
-        )
-        return state, tally, info
+        counts = jnp.stack([getattr(info, name) for name in COUNTS])
+        bad_row = info.is_finite.argmin().astype(jnp.int32)
+        is_first_bad = ~info.is_finite[bad_row] & (tally.first_bad[0] < 0)
+        first_bad = jnp.where(is_first_bad, jnp.stack([i, bad_row]), tally.first_bad)
+        return state, _Tally(tally.counts + counts, first_bad), info
 
     one = jax.vmap(watched, in_axes=(None, 0, 0, 0)) if many else watched
     shape = jax.eval_shape(jax.vmap(step) if many else step, state)[1]
     seeds = shape.evaluations.shape
-    zeros = jnp.zeros(seeds, jnp.int32)
-    tally = _Tally(zeros, zeros, zeros, jnp.full(seeds, num_steps), zeros)
+    tally = _Tally(
+        jnp.zeros((*seeds, 3), jnp.int32), jnp.full((*seeds, 2), -1, jnp.int32)
+    )
     info = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
     return jax.lax.fori_loop(
         0, num_steps, lambda i, carry: one(i, *carry), (state, tally, info)

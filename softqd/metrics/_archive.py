@@ -21,7 +21,7 @@ def cell_of(
     Raises:
         ValueError: If the dimensions differ.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> cell_of(np.array([[0.1], [0.9]]), np.array([[0.0], [1.0]])).tolist()
         [0, 1]
@@ -56,7 +56,7 @@ def qd_score(
 ) -> float:
     """Sum over occupied cells of their best raw quality, negative ones too.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> cells = np.array([[0.0], [1.0]])
         >>> qd_score(np.array([1.0, 3.0]), np.array([[0.1], [0.2]]), cells)

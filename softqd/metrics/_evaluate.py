@@ -48,7 +48,7 @@ def evaluate_population(
         return {**metrics, "notes": dict.fromkeys(metrics, "the population is empty")}
     metrics["mean_quality"] = float(quality.mean())
     metrics["max_quality"] = float(quality.max())
-    behavior = to_unit(problem, kept.behavior)
+    behavior = to_unit(problem, np.asarray(kept.behavior))
     if behavior is None:
         reason = "needs a bounded behavior space; declare behavior_bounds"
         notes |= dict.fromkeys(("vendi_score", "qvs", "qd_score", "coverage"), reason)

@@ -1,4 +1,4 @@
-"""The behavior value: how brightly a population lights a point (Eq. 3)."""
+"""The behavior value: how brightly a population lights a point (Eq. 2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def behavior_value(
     Raises:
         ValueError: If a quality is negative or sigma is not positive.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> one = jnp.ones((1, 2))
         >>> behavior_value(one, jnp.array([3.0]), one, sigma=0.1).tolist()

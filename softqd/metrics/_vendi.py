@@ -24,15 +24,15 @@ def vendi_score(
     Raises:
         ValueError: If there is no behavior, or one is not finite.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> round(vendi_score(np.zeros((5, 2))), 6)
         1.0
     """
     behavior = check_behavior(behavior)
     n, dim = behavior.shape
-    scale_sq = dim / 6 if scale_sq is None else scale_sq
-    kernel = np.exp(-cdist(behavior, behavior, "sqeuclidean") / scale_sq)
+    scale = dim / 6 if scale_sq is None else scale_sq
+    kernel = np.exp(-cdist(behavior, behavior, "sqeuclidean") / scale)
     eigenvalues = np.linalg.eigvalsh(kernel / n)
     positive = eigenvalues[eigenvalues > 0]
     return float(np.exp(-(positive * np.log(positive)).sum()))
@@ -45,7 +45,7 @@ def quality_vendi_score(
 ) -> float:
     """Vendi score times mean quality; 0 where the mean is negative.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> round(quality_vendi_score(np.full(5, 2.0), np.zeros((5, 2))), 6)
         2.0

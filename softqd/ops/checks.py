@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, PyTree
 
 from softqd.ops.transforms import is_outside
@@ -75,7 +76,7 @@ def check_first_evaluation(
         )
 
 
-def _refuse_nonfinite(is_finite: np.ndarray, what: str) -> None:
+def _refuse_nonfinite(is_finite: Any, what: str) -> None:
     if not is_finite.all():
         i = int((~is_finite).argmax())
         raise ValueError(
@@ -87,4 +88,4 @@ def _refuse_nonfinite(is_finite: np.ndarray, what: str) -> None:
 
 def is_concrete(array: Any) -> bool:
     """Whether values can be looked at, not only shapes."""
-    return not isinstance(array, jax.core.Tracer)
+    return not isinstance(array, Tracer)

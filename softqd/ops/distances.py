@@ -6,9 +6,11 @@ three times as fast, but in float32 it loses the small distances that matter her
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 # Rows of a distance matrix handled at once: at most this many entries (64 MiB).
 MAX_ENTRIES = 2**24
@@ -21,7 +23,7 @@ def squared_distances(
 ) -> Float[Array, "m n"]:
     """Squared Euclidean distances between two sets of points.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> squared_distances(jnp.array([[0.0, 0.0]]), jnp.array([[3.0, 4.0]]))
         Array([[25.]], dtype=float32)
@@ -45,14 +47,16 @@ def squared_distances(
 
 
 def mask_self(
-    dist_sq: Float[Array, "m n"], index: Int[Array, "m"]
+    dist_sq: Float[Array, "m n"], index: Int[Array, " m"]
 ) -> Float[Array, "m n"]:
     """Put each row's own entry, at column ``index``, infinitely far away."""
     columns = jnp.arange(dist_sq.shape[1], dtype=index.dtype)
     return jnp.where(columns[None, :] == index[:, None], jnp.inf, dist_sq)
 
 
-def map_rows(function, rows, row_length: int):
+def map_rows(
+    function: Callable[[PyTree], PyTree], rows: PyTree, row_length: int
+) -> PyTree:
     """Apply ``function`` to rows in chunks of at most MAX_ENTRIES matrix entries.
 
     Args:

@@ -1,7 +1,7 @@
 """The Gaussian bump and its pairwise form: the one place sigma meets gamma_sq.
 
 A solution of quality f at b lights the point x with ``f * exp(-|x-b|^2 / (2 sigma^2))``
-(Eq. 3 of Soft Quality-Diversity Optimization). The pairwise bound of Theorem 2 uses
+(Eq. 2 of Soft Quality-Diversity Optimization). The pairwise bound of Theorem 2 uses
 ``exp(-|b-b'|^2 / gamma_sq)`` with ``gamma_sq = 8 sigma^2``.
 """
 
@@ -17,7 +17,7 @@ KERNEL_CUTOFF = 1e-6
 def gamma_sq_of(sigma: float) -> float:
     """Bandwidth of the pairwise bound for bumps of width ``sigma``.
 
-    Example:
+    Examples:
         >>> gamma_sq_of(0.5)
         2.0
     """
@@ -30,7 +30,9 @@ def bump(dist_sq: Float[Array, "*s"], sigma: float) -> Float[Array, "*s"]:
 
 
 def pair_kernel(
-    dist_sq: Float[Array, "*s"], gamma_sq: Float[Array, "..."] | float, cutoff: float = 0
+    dist_sq: Float[Array, "*s"],
+    gamma_sq: Float[Array, ...] | float,
+    cutoff: float = 0,
 ) -> Float[Array, "*s"]:
     """``exp(-dist_sq / gamma_sq)``, zero where below ``cutoff``."""
     kernel = jnp.exp(-dist_sq / gamma_sq)

@@ -25,6 +25,23 @@ TRANSFORMS: dict[str, Callable] = {
 }
 
 
+def transform_function(transform: str | Callable) -> Callable:
+    """The elementwise function of unit coordinates behind a name, or itself.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    if callable(transform):
+        return transform
+    if transform not in TRANSFORMS:
+        names = ", ".join(TRANSFORMS)
+        raise ValueError(
+            f"unknown transform {transform!r}; use one of {names}, or a function of "
+            "unit coordinates"
+        )
+    return TRANSFORMS[transform]
+
+
 def behavior_transform(
     problem: Problem, dim: int, transform: str | Callable = "logit"
 ) -> Callable[[Float[Array, "n d"]], Float[Array, "n d"]]:
@@ -39,12 +56,7 @@ def behavior_transform(
     Raises:
         ValueError: If the transform is unknown.
     """
-    if not callable(transform) and transform not in TRANSFORMS:
-        raise ValueError(
-            f"unknown transform {transform!r}; use one of {', '.join(TRANSFORMS)}, or a "
-            "function of unit coordinates"
-        )
-    function = transform if callable(transform) else TRANSFORMS[transform]
+    function = transform_function(transform)
     low, high = problem.bounds(dim)
     bounded = np.isfinite(low) & np.isfinite(high)
     offset, width = np.where(bounded, low, 0.0), np.where(bounded, high - low, 1.0)

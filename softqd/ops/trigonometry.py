@@ -11,16 +11,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# sin(2 pi t) / t as a polynomial in t^2 on |t| <= 1/4, error of the sine 3.4e-9.
+# sin(2 pi t) / t as a polynomial in t^2 on |t| <= 1/4. The least-squares value of the
+# last coefficient, 39.5367, is raised so that the sine of a quarter rounds to 1.
 _SINE = (6.283185160088728, -41.34165503122614, 81.60100406052253)
-_SINE += (-76.54978198369977, 39.53670359095989)
+_SINE += (-76.54978198369977, 39.5517)
 
 
 @jax.custom_jvp
 def cos_2pi(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """Cosine of ``2 pi x``, absolute error below 2.5e-7 in float32.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> cos_2pi(jnp.array([0.0, 0.5, 1.0]))
         Array([ 1., -1.,  1.], dtype=float32)

@@ -27,7 +27,7 @@ def arm(num_joints: int = 10, start_spread: float = 0.3) -> Problem:
     Raises:
         ValueError: If there is no joint.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> quality, hand = arm(num_joints=4).evaluate(jnp.zeros(4))
         >>> float(quality), hand.tolist()

@@ -32,7 +32,7 @@ def linear_projection(behavior_dim: int = 4, solution_dim: int = 1024) -> Proble
     Raises:
         ValueError: If ``behavior_dim`` does not divide ``solution_dim``.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> problem = linear_projection(behavior_dim=4)
         >>> quality, behavior = problem.evaluate(jnp.full((1024,), 2.048))
@@ -40,7 +40,9 @@ def linear_projection(behavior_dim: int = 4, solution_dim: int = 1024) -> Proble
         (100.0, (4,))
     """
     check_dims(behavior_dim, solution_dim)
-    worst = solution_dim * _rastrigin(np.float64(-LIMIT), lambda x: np.cos(2 * np.pi * x))
+    worst = solution_dim * _rastrigin(
+        np.float64(-LIMIT), lambda x: np.cos(2 * np.pi * x)
+    )
 
     def evaluate(x: Float[Array, " p"]) -> Evaluation:
         centered = x - SHIFT

@@ -21,7 +21,7 @@ def sphere(behavior_dim: int = 2, solution_dim: int = 2048) -> Problem:
     Raises:
         ValueError: If ``behavior_dim`` does not divide ``solution_dim``.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp
         >>> quality, _ = sphere(solution_dim=8).evaluate(jnp.full((8,), -5.12))
         >>> bool(abs(quality) < 1e-4)

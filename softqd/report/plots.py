@@ -9,10 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
 from jaxtyping import Float
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from softqd.experiment.result import Result
@@ -23,7 +26,7 @@ from softqd.types import Problem
 MAX_PAIRED_DIM = 4
 # Width of a solution's light on a map, as a share of the wider side of the space.
 MAP_SIGMA = 0.03
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "figure.dpi": 120,
     "font.size": 9,
     "axes.spines.top": False,
@@ -53,7 +56,13 @@ def behavior_scatter(
         axes_of = [(behavior[:, 0], quality, "behavior 1", "quality", None)]
     elif dim <= MAX_PAIRED_DIM:
         axes_of = [
-            (behavior[:, i], behavior[:, j], f"behavior {i + 1}", f"behavior {j + 1}", (i, j))
+            (
+                behavior[:, i],
+                behavior[:, j],
+                f"behavior {i + 1}",
+                f"behavior {j + 1}",
+                (i, j),
+            )
             for i, j in itertools.combinations(range(dim), 2)
         ]
     else:
@@ -63,17 +72,20 @@ def behavior_scatter(
     num_columns = min(3, len(axes_of))
     num_rows = -(-len(axes_of) // num_columns)
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(3.4 * num_columns + 0.8, 3.1 * num_rows), layout="constrained")
+        figure = Figure(
+            figsize=(3.4 * num_columns + 0.8, 3.1 * num_rows), layout="constrained"
+        )
         grid = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
         order = np.argsort(quality)  # the best on top
         for axes, (x, y, x_label, y_label, pair) in zip(grid, axes_of, strict=False):
-            points = axes.scatter(
+            axes.scatter(
                 x[order], y[order], c=quality[order], s=8, cmap="viridis", linewidths=0
             )
             axes.set(xlabel=x_label, ylabel=y_label)
             if pair is not None and bounds is not None:
                 _limit_axes(axes, bounds, pair)
-        figure.colorbar(points, ax=list(grid), label="quality", shrink=0.8)
+        colors = ScalarMappable(Normalize(quality.min(), quality.max()), "viridis")
+        figure.colorbar(colors, ax=list(grid), label="quality", shrink=0.8)
     return figure
 
 
@@ -83,7 +95,9 @@ def quality_histogram(quality: Float[np.ndarray, " n"]) -> Figure:
         figure = Figure(figsize=(4.2, 2.8), layout="constrained")
         axes = figure.subplots()
         axes.hist(quality, bins=min(40, max(5, len(quality) // 10)), color="#31688e")
-        axes.axvline(quality.mean(), color="#35b779", label=f"mean {quality.mean():.4g}")
+        axes.axvline(
+            quality.mean(), color="#35b779", label=f"mean {quality.mean():.4g}"
+        )
         axes.axvline(quality.max(), color="#440154", label=f"best {quality.max():.4g}")
         axes.set(xlabel="quality", ylabel="solutions")
         axes.legend(frameon=False)
@@ -113,27 +127,104 @@ def value_map(
     """How brightly a population lights a two-dimensional behavior space.
 
     Members of negative quality give no light.
+
+    Args:
+        quality: Qualities.
+        behavior: Behaviors in the declared space.
+        bounds: ``(low, high)`` of the space; where infinite, the population's range.
+        resolution: Points along each side.
+        title: Above the map, with the width of a solution's light.
     """
-    low, high = _finite_bounds(behavior, bounds)
+    return value_maps({title: (quality, behavior)}, bounds, resolution)
+
+
+def value_maps(
+    populations: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    bounds: tuple[np.ndarray, np.ndarray],
+    resolution: int = 200,
+) -> Figure:
+    """Several populations side by side, on one scale: titles to (quality, behavior)."""
+    everyone = np.concatenate([behavior for _, behavior in populations.values()])
+    low, high = _finite_bounds(everyone, bounds)
     sigma = MAP_SIGMA * float((high - low).max())
     x, y = (np.linspace(low[i], high[i], resolution) for i in (0, 1))
-    points = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2).astype(behavior.dtype)
-    light = behavior_value(points, np.maximum(quality, 0), behavior, sigma)
+    points = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2).astype(everyone.dtype)
+    brightest = max(max(quality.max(), 0.0) for quality, _ in populations.values())
+    with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
+        size = (3.8 * len(populations) + 0.8, 3.8)
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(1, len(populations), squeeze=False)[0]
+        for axes, (title, (quality, behavior)) in zip(
+            grid, populations.items(), strict=True
+        ):
+            light = behavior_value(points, np.maximum(quality, 0), behavior, sigma)
+            axes.imshow(
+                np.asarray(light).reshape(resolution, resolution),
+                extent=(low[0], high[0], low[1], high[1]),
+                origin="lower",
+                cmap="inferno",
+                vmin=0,
+                vmax=brightest or 1.0,
+                aspect="auto",
+            )
+            axes.scatter(*behavior.T, s=1.5, color="white", alpha=0.6, linewidths=0)
+            axes.set(xlabel="behavior 1", ylabel="behavior 2")
+            axes.set_title(f"{title} (sigma {sigma:.3g})", fontsize=9)
+        colors = ScalarMappable(Normalize(0, brightest or 1.0), "inferno")
+        figure.colorbar(colors, ax=list(grid), label="behavior value")
+    return figure
+
+
+def quality_histories(histories: Mapping[str, Mapping[str, list]]) -> Figure:
+    """Mean and best quality against evaluations, a panel per problem, a line per seed.
+
+    Args:
+        histories: Problem name to columns, each a list with one list per seed.
+    """
+    with matplotlib.rc_context(_STYLE):
+        size = (3.2 * max(1, len(histories)) + 0.4, 2.7)
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(1, max(1, len(histories)), squeeze=False, sharey=True)
+        for axes, (name, history) in zip(grid[0], histories.items(), strict=False):
+            for column, color in (
+                ("mean_quality", "#35b779"),
+                ("max_quality", "#440154"),
+            ):
+                rows = zip(history["evaluations"], history[column], strict=True)
+                for number, (x, y) in enumerate(rows):
+                    label = column.replace("_", " ").replace("max", "best")
+                    label = label if number == 0 else None
+                    axes.plot(x, y, color=color, linewidth=0.8, label=label)
+            axes.set(xlabel="evaluations", title=name)
+        grid[0, 0].set_ylabel("quality")
+        if histories:
+            grid[0, -1].legend(frameon=False)
+    return figure
+
+
+def landscape(resolution: int = 400) -> Figure:
+    """Linear Projection's transformed Rastrigin function in two dimensions."""
+    import jax
+    import jax.numpy as jnp
+
+    from softqd.registry import PROBLEMS
+
+    problem = PROBLEMS["linear_projection"](behavior_dim=2, solution_dim=2)
+    side = jnp.linspace(-5.12, 5.12, resolution)
+    x = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
+    quality = jax.vmap(lambda x: problem.evaluate(x)[0])(x)
     with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
         figure = Figure(figsize=(4.6, 3.8), layout="constrained")
         axes = figure.subplots()
         image = axes.imshow(
-            np.asarray(light).reshape(resolution, resolution),
-            extent=(low[0], high[0], low[1], high[1]),
+            np.asarray(quality).reshape(resolution, resolution),
+            extent=(-5.12, 5.12, -5.12, 5.12),
             origin="lower",
-            cmap="inferno",
-            vmin=0,
-            aspect="auto",
+            cmap="viridis",
         )
-        axes.scatter(*behavior.T, s=1.5, color="white", alpha=0.6, linewidths=0)
-        axes.set(xlabel="behavior 1", ylabel="behavior 2")
-        axes.set_title(f"{title} (sigma {sigma:.3g})", fontsize=9)
-        figure.colorbar(image, ax=axes, label="behavior value")
+        axes.plot(2.048, 2.048, "x", color="white")
+        axes.set(xlabel="x1", ylabel="x2")
+        figure.colorbar(image, ax=axes, label="quality")
     return figure
 
 

@@ -3,9 +3,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from toys import make_bowl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toys import make_bowl
 
 import softqd
 from softqd.metrics import vendi_score
@@ -15,14 +15,20 @@ from softqd.ops.distances import mean_nearest_dist_sq
 def published_iteration(problem, state, order, *, m, k, gamma_sq, lr):
     """One iteration as facts about the published runs describe it, in plain NumPy."""
     x, f = np.array(state.solutions), np.array(state.quality)
-    logit = lambda b: np.log(np.clip(b, 1e-6, 1 - 1e-6) / (1 - np.clip(b, 1e-6, 1 - 1e-6)))  # noqa: E731
+
+    def logit(b):
+        b = np.clip(b, 1e-6, 1 - 1e-6)
+        return np.log(b / (1 - b))
+
     z, f = logit(np.array(state.behavior)), np.maximum(f, 1e-6)
     evaluate = lambda x: [np.array(v) for v in problem.evaluate(jnp.asarray(x))]  # noqa: E731
 
     def jacobian(x):
         b = lambda x: jax.scipy.special.logit(problem.evaluate(x)[1])  # noqa: E731
         q = lambda x: problem.evaluate(x)[0]  # noqa: E731
-        return np.array(jax.grad(q)(jnp.asarray(x))), np.array(jax.jacrev(b)(jnp.asarray(x)))
+        return np.array(jax.grad(q)(jnp.asarray(x))), np.array(
+            jax.jacrev(b)(jnp.asarray(x))
+        )
 
     for start in range(0, len(x), m):
         batch = order[start : start + m]
@@ -221,7 +227,9 @@ def test_behaviors_that_leave_their_bounds_are_counted():
     def evaluate(x):
         return 10.0 + x[0], x[:1]
 
-    problem = softqd.Problem(evaluate, lambda key: jax.random.uniform(key, (2,)), (0, 1))
+    problem = softqd.Problem(
+        evaluate, lambda key: jax.random.uniform(key, (2,)), (0, 1)
+    )
     algorithm = softqd.squad(
         problem, population_size=5, batch_size=5, optimizer=optax.sgd(2.0)
     )
@@ -273,7 +281,10 @@ def test_vmap_over_gamma_sq(bowl):
     [
         ({"population_size": 1}, "population_size must be a whole number at least 2"),
         ({"population_size": 8.0}, "population_size must be a whole number"),
-        ({"batch_size": 11}, "batch_size must be a whole number between 1 and 10; got 11"),
+        (
+            {"batch_size": 11},
+            "batch_size must be a whole number between 1 and 10; got 11",
+        ),
         ({"batch_size": 0}, "batch_size must be a whole number between 1 and 10"),
         ({"num_neighbors": -1}, "num_neighbors must be a whole number at least 0"),
         ({"gamma_sq": 0.0}, "gamma_sq must be positive and finite; got 0.0"),

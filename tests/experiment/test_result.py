@@ -14,7 +14,9 @@ def result(bowl):
 def test_round_trip(result, tmp_path):
     result.save(tmp_path / "run")
     back = softqd.load(tmp_path / "run")
-    np.testing.assert_array_equal(back.population.solutions, result.population.solutions)
+    np.testing.assert_array_equal(
+        back.population.solutions, result.population.solutions
+    )
     assert back.history.keys() == result.history.keys()
     for name, column in result.history.items():
         np.testing.assert_array_equal(back.history[name], column)
@@ -33,7 +35,12 @@ def test_population_file_holds_occupied_rows_without_pickle(tmp_path):
     )
     save_population(tmp_path / "p.npz", population)
     with np.load(tmp_path / "p.npz", allow_pickle=False) as file:
-        assert set(file.files) == {"quality", "behavior", "solutions/a/w", "solutions/b"}
+        assert set(file.files) == {
+            "quality",
+            "behavior",
+            "solutions/a/w",
+            "solutions/b",
+        }
         assert file["quality"].tolist() == [1.0, 3.0]
     back = softqd.load_population(tmp_path / "p.npz")
     np.testing.assert_array_equal(back.solutions["a"]["w"], [[0.0, 1.0], [4.0, 5.0]])
@@ -50,7 +57,10 @@ def test_not_a_run_folder(tmp_path):
     [
         ({"behavior": np.ones((2, 2))}, "has no array 'quality'; it holds behavior"),
         ({"quality": np.ones(2)}, "has no array 'behavior'"),
-        ({"quality": np.ones(3), "behavior": np.ones((2, 2))}, r"got \(3,\) and \(2, 2\)"),
+        (
+            {"quality": np.ones(3), "behavior": np.ones((2, 2))},
+            r"got \(3,\) and \(2, 2\)",
+        ),
         ({"quality": np.array([object()]), "behavior": np.ones((1, 1))}, "pickle"),
     ],
 )

@@ -85,7 +85,9 @@ def test_callback_sees_every_log_point(algorithm):
 
 def test_warm_start_from_solutions(algorithm):
     first = softqd.run(algorithm, num_iterations=5)
-    second = softqd.run(algorithm, num_iterations=0, solutions=first.population.solutions)
+    second = softqd.run(
+        algorithm, num_iterations=0, solutions=first.population.solutions
+    )
     np.testing.assert_array_equal(
         first.population.solutions, second.population.solutions
     )
@@ -109,7 +111,9 @@ def test_non_finite_quality_stops_the_run_by_name(tmp_path):
         optimizer=optax.sgd(1.0),
     )
     start = jnp.zeros((4, 2)).at[2, 0].set(1.0)  # row 2 passes 4.5 in iteration 4
-    with pytest.raises(softqd.NonFiniteError, match=r"iteration 4: .* of solution 2 is"):
+    with pytest.raises(
+        softqd.NonFiniteError, match=r"iteration 4: .* of solution 2 is"
+    ):
         softqd.run(
             algorithm,
             num_iterations=20,
@@ -119,7 +123,11 @@ def test_non_finite_quality_stops_the_run_by_name(tmp_path):
             checkpoint_every=0.0,
         )
     resumed = softqd.run(
-        algorithm, num_iterations=3, solutions=start, checkpoint_dir=tmp_path, resume=True
+        algorithm,
+        num_iterations=3,
+        solutions=start,
+        checkpoint_dir=tmp_path,
+        resume=True,
     )
     assert resumed.history["iteration"][-1] == 3
     assert resumed.population.quality.max() == 4.0
@@ -131,7 +139,9 @@ def test_non_finite_gradient_stops_the_run():
 
     problem = softqd.Problem(evaluate, lambda key: jnp.zeros(2), (0, 1))
     algorithm = softqd.squad(problem, population_size=4, batch_size=2)
-    with pytest.raises(softqd.NonFiniteError, match="iteration 1: .* solution 0 is not"):
+    with pytest.raises(
+        softqd.NonFiniteError, match=r"iteration 1: .* solution 0 is not"
+    ):
         softqd.run(algorithm, num_iterations=3)
 
 
@@ -139,7 +149,9 @@ def test_failure_among_several_seeds_names_the_seed():
     def evaluate(x):
         return x[0], jax.nn.sigmoid(x)
 
-    problem = softqd.Problem(evaluate, lambda key: jax.random.uniform(key, (2,)), (0, 1))
+    problem = softqd.Problem(
+        evaluate, lambda key: jax.random.uniform(key, (2,)), (0, 1)
+    )
     algorithm = softqd.squad(
         problem, population_size=4, batch_size=2, optimizer=optax.sgd(jnp.inf)
     )
@@ -166,7 +178,10 @@ def test_random_start_that_is_not_finite():
         ({"max_evaluations": 1.5}, "max_evaluations must be a whole number"),
         ({"seed": [1, 2], "callback": print}, "callback works with a single seed"),
         ({"solutions": np.ones((3, 6))}, r"shape \(3, 6\), but population_size is 8"),
-        ({"solutions": np.full((8, 6), np.inf)}, "solution 0 at the start is not finite"),
+        (
+            {"solutions": np.full((8, 6), np.inf)},
+            "solution 0 at the start is not finite",
+        ),
     ],
 )
 def test_bad_arguments(algorithm, arguments, message):
@@ -223,7 +238,9 @@ def test_flipped_byte_is_noticed(algorithm, tmp_path):
         ({"population_size": 6}, "belongs to another run"),
     ],
 )
-def test_checkpoint_of_other_settings_is_refused(bowl, algorithm, tmp_path, change, message):
+def test_checkpoint_of_other_settings_is_refused(
+    bowl, algorithm, tmp_path, change, message
+):
     path = save_one(algorithm, tmp_path)
     before = path.read_bytes()
     settings = {"population_size": 8, "batch_size": 4, "num_neighbors": 3, **change}
@@ -236,8 +253,12 @@ def test_checkpoint_of_other_settings_is_refused(bowl, algorithm, tmp_path, chan
 def test_checkpoint_of_another_seed_or_problem_is_refused(algorithm, tmp_path):
     save_one(algorithm, tmp_path)
     with pytest.raises(softqd.CheckpointError, match=r"its seeds is \[0\], this run's"):
-        softqd.run(algorithm, seed=1, num_iterations=8, checkpoint_dir=tmp_path, resume=True)
-    shape = softqd.squad(make_bowl(dim=7), population_size=8, batch_size=4, num_neighbors=3)
+        softqd.run(
+            algorithm, seed=1, num_iterations=8, checkpoint_dir=tmp_path, resume=True
+        )
+    shape = softqd.squad(
+        make_bowl(dim=7), population_size=8, batch_size=4, num_neighbors=3
+    )
     with pytest.raises(softqd.CheckpointError, match=r"float32\(8, 6\), this run has"):
         softqd.run(shape, num_iterations=8, checkpoint_dir=tmp_path, resume=True)
 

@@ -79,10 +79,14 @@ def test_behavior_value_by_hand():
 
 
 def test_behavior_value_refuses_negative_light():
-    with pytest.raises(ValueError, match="the smallest is -1. Subtract"):
-        metrics.behavior_value(jnp.zeros((1, 1)), jnp.array([-1.0]), jnp.zeros((1, 1)), 1.0)
+    with pytest.raises(ValueError, match=r"the smallest is -1\. Subtract"):
+        metrics.behavior_value(
+            jnp.zeros((1, 1)), jnp.array([-1.0]), jnp.zeros((1, 1)), 1.0
+        )
     with pytest.raises(ValueError, match="sigma must be positive; got 0"):
-        metrics.behavior_value(jnp.zeros((1, 1)), jnp.array([1.0]), jnp.zeros((1, 1)), 0)
+        metrics.behavior_value(
+            jnp.zeros((1, 1)), jnp.array([1.0]), jnp.zeros((1, 1)), 0
+        )
 
 
 def population(quality, behavior, occupied=None):
@@ -105,7 +109,9 @@ def test_evaluate_population_maps_bounds_and_ignores_empty_rows():
 
 def test_evaluate_population_says_why_a_metric_is_missing():
     unbounded = softqd.Problem(lambda x: (x.sum(), x))
-    found = metrics.evaluate_population(population(np.ones(2), np.zeros((2, 2))), unbounded)
+    found = metrics.evaluate_population(
+        population(np.ones(2), np.zeros((2, 2))), unbounded
+    )
     assert found["coverage"] is None
     assert "bounded behavior space" in found["notes"]["coverage"]
     empty = metrics.evaluate_population(

@@ -11,7 +11,9 @@ def test_float32_error_against_double_precision(fast, exact):
     x = np.concatenate(
         [np.linspace(-2, 2, 400_001), np.random.default_rng(0).uniform(-8, 8, 400_000)]
     ).astype(np.float32)
-    error = np.abs(np.asarray(fast(jnp.asarray(x))) - exact(2 * np.pi * x.astype(float)))
+    error = np.abs(
+        np.asarray(fast(jnp.asarray(x))) - exact(2 * np.pi * x.astype(float))
+    )
     assert error.max() < 2.5e-7
 
 

@@ -34,15 +34,23 @@ def test_linear_projection_gradient_against_finite_differences(x64):
     problem = problems.linear_projection(2, 8)
     x = jnp.linspace(-6.0, 6.0, 8)
     step = 1e-6
-    jacobian = jax.jacrev(lambda x: jnp.append(problem.evaluate(x)[1], problem.evaluate(x)[0]))(x)
+    jacobian = jax.jacrev(
+        lambda x: jnp.append(problem.evaluate(x)[1], problem.evaluate(x)[0])
+    )(x)
     for i in range(8):
         e = step * jnp.eye(8)[i]
         up, down = problem.evaluate(x + e), problem.evaluate(x - e)
         np.testing.assert_allclose(
-            jacobian[2, i], (up.quality - down.quality) / (2 * step), rtol=1e-6, atol=1e-7
+            jacobian[2, i],
+            (up.quality - down.quality) / (2 * step),
+            rtol=1e-6,
+            atol=1e-7,
         )
         np.testing.assert_allclose(
-            jacobian[:2, i], (up.behavior - down.behavior) / (2 * step), rtol=1e-6, atol=1e-8
+            jacobian[:2, i],
+            (up.behavior - down.behavior) / (2 * step),
+            rtol=1e-6,
+            atol=1e-8,
         )
 
 

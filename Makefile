@@ -1,0 +1,49 @@
+# Every target does its own set-up: a virtual environment in .venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+
+.PHONY: demo test lint docs bench results clean
+
+demo: $(VENV)/.core
+	rm -rf runs/demo
+	$(BIN)/softqd run lp-easy --out runs/demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not parity"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+# Ratios measured in one run; by hand, never in CI.
+bench: $(VENV)/.core
+	$(BIN)/python benchmarks/squad_speed.py
+
+# Rebuild docs/results.md and its figures from results/*.json.
+results: $(VENV)/.core
+	$(BIN)/python -m softqd.report.results results docs
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs site .pytest_cache .ruff_cache

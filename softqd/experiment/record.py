@@ -1,0 +1,130 @@
+"""Small, lasting records of runs over several seeds: ``results/*.json``.
+
+A record holds settings, versions and metrics of every seed, and a thinned history, but
+no population. `docs/results.md` is generated from these files and from nothing else.
+
+Schema 1: ``schema``, ``name``, ``preset``, ``variant``, ``config`` (problem, algorithm,
+run), ``seeds``, ``metrics`` (name to one number per seed, or null), ``history`` (column
+to one list per seed, for up to ten seeds), ``seconds`` (all seeds together),
+``compile_seconds``, ``versions``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softqd.experiment import config as configs
+from softqd.experiment.result import Result
+from softqd.experiment.run import run
+from softqd.metrics import evaluate_population
+
+SCHEMA = 1
+_HISTORY_POINTS = 26
+_HISTORY_SEEDS = 10
+_HISTORY_COLUMNS = ("iteration", "evaluations", "mean_quality", "max_quality")
+_COUNTS = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
+
+
+def record(
+    preset: str,
+    algorithm: str = "squad",
+    seeds: Sequence[int] = tuple(range(2001, 2011)),
+    settings: Sequence[str] = (),
+    variant: str = "published",
+    num_iterations: int | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Run a preset over several seeds in one program and return its record.
+
+    Args:
+        preset: A name of `softqd list`.
+        algorithm: An algorithm's name.
+        seeds: Seeds; the published runs used 2001 to 2010.
+        settings: ``name=value`` texts that depart from the preset.
+        variant: What to call these settings.
+        num_iterations: Instead of the preset's.
+        progress: Show a progress bar.
+    """
+    config = configs.with_settings(configs.from_name(preset, algorithm), list(settings))
+    iterations = num_iterations or config["run"]["iterations"]
+    config["run"] |= {"iterations": iterations}
+    problem, built = configs.build(config)
+    results = run(
+        built,
+        seed=list(seeds),
+        num_iterations=iterations,
+        log_every=max(1, iterations // (_HISTORY_POINTS - 1)),
+        progress=progress,
+    )
+    cells = config["run"]["cells"]
+    evaluated = [evaluate_population(r.population, problem, cells) for r in results]
+    metrics = {
+        name: [e[name] for e in evaluated] for name in evaluated[0] if name != "notes"
+    }
+    metrics |= {name: [int(r.history[name][-1]) for r in results] for name in _COUNTS}
+    run_table = {k: v for k, v in config["run"].items() if k != "seed"}
+    return {
+        "schema": SCHEMA,
+        "name": f"{preset}_{algorithm}_{variant}",
+        "preset": preset,
+        "variant": variant,
+        "config": {**config, "run": run_table},
+        "seeds": list(seeds),
+        "metrics": metrics,
+        "history": _thin_history(results),
+        "seconds": results[0].timings["run"],
+        "compile_seconds": results[0].timings["compile"],
+        "versions": results[0].versions,
+    }
+
+
+def save(entry: dict[str, Any], directory: str | Path) -> Path:
+    """Write a record as ``<name>.json``."""
+    check(entry)
+    path = Path(directory) / f"{entry['name']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(entry, indent=1) + "\n")
+    return path
+
+
+def load_all(directory: str | Path) -> list[dict[str, Any]]:
+    """Read and check every record of a folder, sorted by name."""
+    paths = sorted(Path(directory).glob("*.json"))
+    return [check(json.loads(path.read_text())) for path in paths]
+
+
+def check(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a record, or refuse it.
+
+    Raises:
+        ValueError: If it is not of this schema.
+    """
+    needed = {"schema", "name", "preset", "variant", "config", "seeds", "metrics"}
+    needed |= {"history", "seconds", "compile_seconds", "versions"}
+    name = entry.get("name", "record")
+    if entry.get("schema") != SCHEMA or set(entry) != needed:
+        difference = sorted(set(entry) ^ needed)
+        raise ValueError(
+            f"{name}: not a record of schema {SCHEMA} (schema {entry.get('schema')!r}, "
+            f"keys that differ: {difference})"
+        )
+    num_seeds = len(entry["seeds"])
+    for metric, values in entry["metrics"].items():
+        if len(values) != num_seeds:
+            raise ValueError(
+                f"{name}: metric {metric} has {len(values)} values for "
+                f"{num_seeds} seeds"
+            )
+    return entry
+
+
+def _thin_history(results: list[Result]) -> dict[str, list[list[float]]]:
+    return {
+        name: [np.round(r.history[name], 4).tolist() for r in results[:_HISTORY_SEEDS]]
+        for name in _HISTORY_COLUMNS
+    }
