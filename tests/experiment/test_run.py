@@ -304,7 +304,7 @@ def test_killed_run_continues_bit_for_bit(tmp_path, how):
         assert process.returncode != 0
     with np.load(tmp_path / "killed" / "state.npz") as file:
         reached = int(file["state.iteration"])
-    assert reached >= 50
+    assert reached >= 40  # at least two of three log points a time were saved
     total = reached + 13
     for name in ("killed", "straight"):
         process = start_script(tmp_path / name, total)
