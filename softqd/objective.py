@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from softqd.ops.checks import is_concrete
 from softqd.ops.distances import map_rows, mask_self, squared_distances
 from softqd.ops.kernels import KERNEL_CUTOFF, pair_kernel
-from softqd.ops.repulsion_kernel import MAX_POPULATION, repulsion_kernel
+from softqd.ops.repulsion_kernel import fits_kernel, repulsion_kernel
 from softqd.ops.selection import smallest
 
 # Qualities are held above this where they divide, as in the published runs.
@@ -112,11 +112,13 @@ def repulsion(
         gamma_sq: Squared bandwidth of each batch member.
         num_neighbors: How many others repel; None for all.
     """
-    fits_kernel = z.dtype == jnp.float32 and len(all_z) <= MAX_POPULATION
-    on_gpu = repulsion_kernel if fits_kernel else plain_repulsion
+    arguments = (z, index, all_z, all_root, gamma_sq)
+    if not fits_kernel(all_z):
+        return plain_repulsion(*arguments, num_neighbors)
+    # By platform, not by device: the same program may be lowered for the CPU.
     overlap, push = jax.lax.platform_dependent(
-        *(z, index, all_z, all_root, gamma_sq),
-        cuda=lambda *a: tuple(on_gpu(*a, num_neighbors=num_neighbors)),
+        *arguments,
+        cuda=lambda *a: tuple(repulsion_kernel(*a, num_neighbors=num_neighbors)),
         default=lambda *a: tuple(plain_repulsion(*a, num_neighbors=num_neighbors)),
     )
     return Repulsion(overlap, push)

@@ -74,6 +74,11 @@ class TestConformance:
         other = algorithm.population(algorithm.init(jax.random.key(4)))
         assert not np.array_equal(algorithm.population(state).quality, other.quality)
 
+    def test_old_style_keys_are_welcome(self, name):
+        algorithm, _, _ = ready(name)
+        state, _ = algorithm.step(algorithm.init(jax.random.PRNGKey(3)))
+        assert np.isfinite(algorithm.population(state).quality).all()
+
     def test_keys_are_not_reused(self, name):
         _, state, step = ready(name)
         data = jax.random.key_data(step(state)[0].key)

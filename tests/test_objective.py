@@ -1,3 +1,5 @@
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -184,3 +186,22 @@ def test_gpu_kernel_over_seeds():
     plain = jax.vmap(lambda z: one(objective.plain_repulsion, z))
     for found, expected in zip(kernel(z), plain(z), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("backend", "can_lower", "dtype", "n", "expected"),
+    [
+        ("gpu", True, jnp.float32, 1024, True),
+        ("cpu", True, jnp.float32, 1024, False),
+        ("gpu", False, jnp.float32, 1024, False),
+        ("gpu", True, jnp.float16, 1024, False),
+        ("gpu", True, jnp.float32, 8193, False),
+    ],
+)
+def test_kernel_is_used_only_where_it_can_be(
+    monkeypatch, backend, can_lower, dtype, n, expected
+):
+    module = importlib.import_module("softqd.ops.repulsion_kernel")
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(module, "_can_lower", lambda: can_lower)
+    assert module.fits_kernel(jnp.zeros((n, 1), dtype)) is expected

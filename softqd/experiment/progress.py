@@ -29,8 +29,8 @@ class ProgressBar:
     def update(self, share: float, iteration: int, latest: dict[str, float]) -> None:
         """Show how far the run is, its iteration and its newest figures."""
         text = (
-            f"quality mean {latest['mean_quality']:.4g} best "
-            f"{latest['max_quality']:.4g}, {latest['rate']:,.0f} evaluations/s"
+            f"quality {latest['mean_quality']:.4g} best {latest['max_quality']:.4g}, "
+            f"{latest['rate']:,.0f} eval/s"
         )
         self._progress.update(
             self._task, completed=share, iteration=iteration, text=text

@@ -4,10 +4,14 @@ The plain twin is `softqd.objective.repulsion`, which says what is computed; XLA
 eight kernels for it. Here a row of distances never leaves the registers: it is summed
 up coordinate by coordinate, the k-th smallest is found by bisecting bit patterns, and
 the weighted differences are summed coordinate by coordinate again. Written in Pallas
-and lowered through Triton; it also runs in Pallas' interpreter.
+and lowered through Triton; it also runs in Pallas' interpreter. JAX 0.11 announces that
+this way of lowering will go: where it is gone, the plain twin takes over.
 """
 
 from __future__ import annotations
+
+import functools
+import importlib
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +23,21 @@ from softqd.ops.kernels import KERNEL_CUTOFF, pair_kernel
 MAX_POPULATION = 8192
 _ENTRIES_PER_WARP = 128
 _LAST_KEY = 0x7FFFFFFF
+
+
+def fits_kernel(all_z: Float[Array, "n d"]) -> bool:
+    """Whether the kernel can serve a population of this size and precision here."""
+    fits = all_z.dtype == jnp.float32 and len(all_z) <= MAX_POPULATION
+    return fits and jax.default_backend() == "gpu" and _can_lower()
+
+
+@functools.cache
+def _can_lower() -> bool:
+    try:
+        importlib.import_module("jax.experimental.pallas.triton")
+    except ImportError:
+        return False
+    return True
 
 
 def repulsion_kernel(

@@ -194,7 +194,7 @@ def test_progress_bar_writes_to_standard_error(algorithm, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "iteration" in captured.err
-    assert "evaluations/s" in captured.err
+    assert "eval/s" in captured.err
 
 
 def test_library_is_silent_without_progress(algorithm, capsys):
