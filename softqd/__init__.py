@@ -12,8 +12,9 @@ Examples:
 from softqd import metrics, problems
 from softqd.algorithms import squad
 from softqd.experiment.checkpoint import CheckpointError
+from softqd.experiment.loop import NonFiniteError
 from softqd.experiment.result import Result, load, load_population
-from softqd.experiment.run import NonFiniteError, run
+from softqd.experiment.run import run
 from softqd.metrics import behavior_value
 from softqd.objective import squad_objective
 from softqd.types import Algorithm, Evaluation, Population, Problem

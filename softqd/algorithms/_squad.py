@@ -123,7 +123,6 @@ def squad(
     settings = {k: v for k, v in locals().items() if k != "problem"}
     n, m = population_size, batch_size
     _check_settings(**settings)
-    num_batches, remainder = divmod(n, m)
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
         key, sample_key, evaluate_key = jax.random.split(key, 3)
@@ -174,13 +173,12 @@ def squad(
             gamma = gammas[rows] if gammas.ndim else jnp.full((size,), gammas)
             pull, push = jnp.ones_like(old.quality), jnp.zeros_like(batch_z)
             if num_neighbors != 0:
-                position = start + jnp.arange(size)
-                rep = repulsion(
-                    batch_z, position, all_z, all_root, gamma, num_neighbors
-                )
+                place = start + jnp.arange(size)
+                rep = repulsion(batch_z, place, all_z, all_root, gamma, num_neighbors)
                 pull, push = cotangents(
                     old.quality, rep, gamma, weight, protect_quality
                 )
+            # Computed once: its consumers would each compute it again.
             gradient = jax.lax.optimization_barrier(pullback(pull, push))
             # Optax descends: it is handed the negative of the ascent direction.
             descent = jax.tree.map(jnp.negative, gradient)
@@ -194,17 +192,9 @@ def squad(
             return (all_z, all_root), (solutions, moments, new, finite)
 
         # The cache follows the random order, so that a batch is a contiguous slice.
-        cache, outputs = jax.lax.scan(
-            lambda cache, i: update_batch(cache, i * m, m),
-            (z[order], root[order]),
-            jnp.arange(num_batches),
-        )
-        outputs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), outputs)
-        if remainder:
-            _, tail = update_batch(cache, num_batches * m, remainder)
-            outputs = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), outputs, tail)
-        back = jnp.zeros_like(order).at[order].set(jnp.arange(n), unique_indices=True)
-        solutions, moments, new, finite = jax.tree.map(lambda x: x[back], outputs)
+        outputs = _over_batches(update_batch, (z[order], root[order]), n, m)
+        places = jnp.zeros_like(order).at[order].set(jnp.arange(n), unique_indices=True)
+        solutions, moments, new, finite = jax.tree.map(lambda x: x[places], outputs)
 
         new_state = SquadState(
             key=key,
@@ -285,6 +275,24 @@ def _check_bandwidth(gamma_sq: Any, population_size: int) -> None:
         values = np.asarray(gamma_sq, dtype=float)
         if not (np.isfinite(values).all() and (values > 0).all()):
             raise ValueError(f"gamma_sq must be positive and finite; got {gamma_sq!r}")
+
+
+def _over_batches(update: Callable, cache: PyTree, n: int, m: int) -> PyTree:
+    """Call ``update(cache, start, size) -> (cache, outputs)`` batch after batch.
+
+    Returns:
+        The outputs of all batches joined along their first axis. The last batch is
+        smaller where ``m`` does not divide ``n``.
+    """
+    num_batches, remainder = divmod(n, m)
+    cache, outputs = jax.lax.scan(
+        lambda cache, i: update(cache, i * m, m), cache, jnp.arange(num_batches)
+    )
+    outputs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), outputs)
+    if remainder:
+        _, tail = update(cache, num_batches * m, remainder)
+        outputs = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), outputs, tail)
+    return outputs
 
 
 def _write(cache: Array, rows: Array, start: Array | int) -> Array:

@@ -1,8 +1,7 @@
-"""The one loop: scan on the device, return to Python to log, checkpoint and check."""
+"""The one loop: advance on the device, come back to log, checkpoint and check."""
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import threading
@@ -12,41 +11,15 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import PyTree
 
 from softqd.experiment import checkpoint
+from softqd.experiment.checkpoint import CheckpointError
+from softqd.experiment.loop import LogPoint, Loop
 from softqd.experiment.progress import ProgressBar
-from softqd.experiment.result import Result, versions
-from softqd.ops.checks import check_count, check_first_evaluation, check_solutions
-from softqd.types import Algorithm, Population, lift_arrays
-
-# What every iteration reports, in the order of a tally.
-COUNTS = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
-# Longest time between two returns to Python: how soon Ctrl-C and the bar react.
-_MAX_CHUNK_SECONDS = 0.5
-
-
-class NonFiniteError(FloatingPointError):
-    """A run met a quality, behavior or gradient that is not finite."""
-
-
-class LogPoint(NamedTuple):
-    """What a callback is given at every log point."""
-
-    iteration: int
-    history: dict[str, list]
-    population: Callable[[], Population]
-
-
-class _Tally(NamedTuple):
-    """What is kept of a chunk of iterations, on the device."""
-
-    counts: Int[Array, " 3"]  # as in COUNTS, summed
-    first_bad: Int[Array, " 2"]  # first step with a non-finite row, or -1; that row
+from softqd.ops.checks import check_count
+from softqd.types import Algorithm
 
 
 def run(
@@ -92,7 +65,8 @@ def run(
 
     Raises:
         NonFiniteError: Naming iteration and solution; the last checkpoint is kept.
-        CheckpointError: If the checkpoint is damaged or of another run.
+        CheckpointError: If the checkpoint is damaged, of another run, or there without
+            ``resume``.
         ValueError: If an argument or the first population cannot be used.
 
     Examples:
@@ -108,8 +82,13 @@ def run(
     _check_arguments(seeds, num_iterations, log_every, max_evaluations, max_seconds)
     if callback is not None and is_many:
         raise ValueError("callback works with a single seed; got a sequence of seeds")
-    loop = _Loop(algorithm, seeds, is_many, config)
+    loop = Loop(algorithm, seeds, is_many, config)
     folder = Path(checkpoint_dir) if checkpoint_dir is not None else None
+    if folder and checkpoint.exists(folder) and not resume:
+        raise CheckpointError(
+            f"{folder} already holds a checkpoint; pass resume=True to continue it, or "
+            "use another folder"
+        )
     limits = _Limits(num_iterations, max_evaluations, max_seconds)
     bar = ProgressBar() if progress else None
     with bar or nullcontext():
@@ -123,7 +102,7 @@ class _Limits(NamedTuple):
     max_evaluations: int | None
     max_seconds: float | None
 
-    def steps_left(self, loop: _Loop) -> float:
+    def steps_left(self, loop: Loop) -> float:
         """Iterations that may still be begun."""
         left = math.inf
         if self.num_iterations is not None:
@@ -135,7 +114,7 @@ class _Limits(NamedTuple):
             return 0
         return left
 
-    def share_done(self, loop: _Loop) -> float:
+    def share_done(self, loop: Loop) -> float:
         """How far the run is towards its nearest limit, from 0 to 1."""
         spent = (loop.iteration, loop.counts["evaluations"], loop.seconds)
         return max(
@@ -194,281 +173,13 @@ def _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback):
 
 
 @contextmanager
-def _keeping_last_state(loop: _Loop, folder: Path | None):
+def _keeping_last_state(loop: Loop, folder: Path | None):
     """Save a checkpoint at the end, after Ctrl-C or a failing callback too."""
     try:
         yield
     finally:
         if folder and loop.is_sound:
             loop.save(folder)
-
-
-class _Loop:
-    """The mutable side of a run: device state, counters, history."""
-
-    def __init__(self, algorithm, seeds, is_many, config):
-        self.algorithm, self.seeds, self.is_many = algorithm, seeds, is_many
-        self.config = config or _describe(algorithm)
-        self.step = lift_arrays(algorithm.step)
-        population = jax.vmap(algorithm.population) if is_many else algorithm.population
-        self._population = jax.jit(population)
-        self._quality = jax.jit(lambda state: _quality_of(population(state)))
-        self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
-        self.iteration, self.evaluations_per_step = 0, 0
-        self.seconds, self.compile_seconds = 0.0, 0.0
-        self.seconds_per_step = 0.0
-        self.history: dict[str, list] = {}
-        self.is_sound = False
-
-    # --- starting -----------------------------------------------------------------
-
-    def start(self, solutions: PyTree | None, resume_from: Path | None) -> None:
-        """Initialize, or continue from a checkpoint."""
-        began = time.perf_counter()
-        problem = self.algorithm.problem
-        if solutions is not None and problem is not None:
-            num_rows = len(jax.tree.leaves(solutions)[0])
-            solutions = check_solutions(problem, solutions, num_rows)
-        keys = [jax.random.key(seed) for seed in self.seeds]
-        key = jnp.stack(keys) if self.is_many else keys[0]
-        init = lift_arrays(self.algorithm.init)
-        build = Partial(_init, many=self.is_many)
-        if resume_from is not None and checkpoint.exists(resume_from):
-            template = jax.eval_shape(build, init, key, solutions)
-            self.state, meta = checkpoint.load(resume_from, template, self.identity())
-            self.iteration, self.counts = meta["iteration"], meta["counts"]
-            self.history, self.seconds = meta["history"], meta["seconds"]
-            self.evaluations_per_step = meta["evaluations_per_step"]
-        else:
-            self.state = jax.jit(build)(init, key, solutions)
-            spent = np.asarray(self.state.init_evaluations).reshape(-1)[0]
-            self.counts["evaluations"] = int(spent)
-            self.check_start()
-        self.compile(began)
-        if not self.history:
-            self.log()
-        self.is_sound = True
-
-    def check_start(self) -> None:
-        """Refuse a first population that is not finite or out of bounds."""
-        if self.algorithm.problem is None:
-            return
-        for population in self.populations():
-            keep = np.asarray(population.occupied)
-            check_first_evaluation(
-                self.algorithm.problem,
-                np.asarray(population.quality)[keep],
-                np.asarray(population.behavior)[keep],
-            )
-
-    def compile(self, began: float) -> None:
-        """Compile the program that advances the state, ahead of time."""
-        # Buffers of the old state are reused for the new one.
-        program = jax.jit(_advance, static_argnames="many", donate_argnames=("state",))
-        self.info = jax.eval_shape(
-            jax.vmap(self.step) if self.is_many else self.step, self.state
-        )[1]
-        self.program = program.lower(
-            self.step, self.state, jnp.int32(0), many=self.is_many
-        ).compile()
-        self.compile_seconds = time.perf_counter() - began
-
-    # --- advancing ----------------------------------------------------------------
-
-    def advance(self, num_steps: int) -> None:
-        """Run some iterations on the device and count what they cost."""
-        began = time.perf_counter()
-        self.is_sound = False
-        self.state, tally, self.info = self.program(
-            self.step, self.state, jnp.int32(num_steps)
-        )
-        counts, first_bad = (np.asarray(x) for x in tally)
-        spent = time.perf_counter() - began
-        self._refuse_nonfinite(first_bad.reshape(-1, 2))
-        self.is_sound = True
-        self.iteration += num_steps
-        # Every seed spends the same.
-        spent_now = dict(zip(COUNTS, counts.reshape(-1, 3)[0].tolist(), strict=True))
-        self.counts = {name: self.counts[name] + spent_now[name] for name in COUNTS}
-        per_step = spent_now["evaluations"] // num_steps
-        self.evaluations_per_step = max(self.evaluations_per_step, per_step)
-        self.seconds += spent
-        self.seconds_per_step = spent / num_steps
-
-    def advance_within(self, max_evaluations: int) -> None:
-        """Take the first iteration, and take it back if it cost too much.
-
-        What an iteration costs is not known before; from then on it is.
-        """
-        names = ("counts", "iteration", "seconds", "info")
-        before = {name: getattr(self, name) for name in names}
-        state = jax.tree.map(jnp.copy, self.state)
-        self.advance(1)
-        if self.counts["evaluations"] > max_evaluations:
-            self.state = state
-            vars(self).update(before)
-
-    def steps_per_chunk(self) -> float:
-        """Iterations that take about half a second."""
-        if not self.seconds_per_step:
-            return 1
-        return max(1, _MAX_CHUNK_SECONDS // self.seconds_per_step)
-
-    def _refuse_nonfinite(self, first_bad: Int[np.ndarray, "seeds 2"]) -> None:
-        is_bad = first_bad[:, 0] >= 0
-        if not is_bad.any():
-            return
-        which = int(np.where(is_bad, first_bad[:, 0], np.inf).argmin())
-        step, row = first_bad[which].tolist()
-        seed = f" of seed {self.seeds[which]}" if self.is_many else ""
-        raise NonFiniteError(
-            f"iteration {self.iteration + step + 1}: quality, behavior or gradient of "
-            f"solution {row}{seed} is not finite. Lower the learning rate, clip the "
-            "gradient (optax.clip_by_global_norm), or make evaluate safe there; an "
-            "earlier checkpoint, if any, is kept"
-        )
-
-    # --- logging ------------------------------------------------------------------
-
-    def log(self) -> None:
-        """Append the current figures to the history, once per iteration."""
-        if self.history and self.history["iteration"][-1] == self.iteration:
-            return
-        row: dict[str, Any] = {"iteration": self.iteration, **self.counts}
-        row["seconds"] = self.seconds
-        quality = self.qualities()
-        row["mean_quality"] = [float(q.mean()) if q.size else math.nan for q in quality]
-        row["max_quality"] = [float(q.max()) if q.size else math.nan for q in quality]
-        row |= self._scalars()
-        for name, value in row.items():
-            self.history.setdefault(name, []).append(value)
-
-    def _scalars(self) -> dict[str, list[float]]:
-        """Single numbers in the algorithm's info, beyond the counters, per seed."""
-        scalars = {}
-        for name, leaf in self.info._asdict().items():
-            if name in self.counts or leaf.ndim != self.is_many:
-                continue
-            is_known = not isinstance(leaf, jax.ShapeDtypeStruct)
-            values = np.asarray(leaf) if is_known else np.full(leaf.shape, np.nan)
-            scalars[name] = [float(v) for v in values.reshape(-1)]
-        return scalars
-
-    def latest(self) -> dict[str, float]:
-        """The newest figures, first seed, for the progress bar."""
-        newest = {name: column[-1] for name, column in self.history.items()}
-        newest = {k: v[0] if isinstance(v, list) else v for k, v in newest.items()}
-        rate = self.evaluations_per_step / max(self.seconds_per_step, 1e-9)
-        return {**newest, "rate": rate * len(self.seeds)}
-
-    def log_point(self) -> LogPoint:
-        """What a callback sees."""
-        return LogPoint(
-            self.iteration, self._history_of(0), lambda: self.populations()[0]
-        )
-
-    # --- keeping ------------------------------------------------------------------
-
-    def identity(self) -> dict[str, Any]:
-        """What must be equal for a checkpoint to be resumed."""
-        return {"seeds": self.seeds, "config": _jsonable(self.config)}
-
-    def save(self, folder: Path) -> None:
-        """Write a checkpoint."""
-        meta = {
-            "identity": self.identity(),
-            "iteration": self.iteration,
-            "counts": self.counts,
-            "evaluations_per_step": self.evaluations_per_step,
-            "history": self.history,
-            "seconds": self.seconds,
-        }
-        checkpoint.save(folder, self.state, meta)
-
-    def populations(self) -> list[Population]:
-        """The current population of every seed."""
-        population = self._population(self.state)
-        if not self.is_many:
-            return [population]
-        indices = range(len(self.seeds))
-        return [jax.tree.map(lambda x, i=i: x[i], population) for i in indices]
-
-    def qualities(self) -> list[np.ndarray]:
-        """The occupied qualities of every seed; solutions stay on the device."""
-        quality, occupied = map(np.asarray, self._quality(self.state))
-        if not self.is_many:
-            quality, occupied = quality[None], occupied[None]
-        return [q[o] for q, o in zip(quality, occupied, strict=True)]
-
-    def _history_of(self, index: int) -> dict[str, list]:
-        pick = lambda v: v[index] if isinstance(v, list) else v  # noqa: E731
-        return {name: [pick(v) for v in col] for name, col in self.history.items()}
-
-    def results(self) -> list[Result]:
-        """One result per seed, on the host."""
-        timings = {"compile": self.compile_seconds, "run": self.seconds}
-        return [
-            Result(
-                population=jax.tree.map(np.asarray, population),
-                history={k: np.asarray(v) for k, v in self._history_of(i).items()},
-                config=self.config,
-                seed=self.seeds[i],
-                versions=versions(),
-                timings=timings,
-            )
-            for i, population in enumerate(self.populations())
-        ]
-
-
-def _quality_of(population: Population) -> tuple[Any, Any]:
-    return population.quality, population.occupied
-
-
-def _init(init: Callable, key: Any, solutions: PyTree | None, many: bool) -> PyTree:
-    one = (lambda k: init(k)) if solutions is None else (lambda k: init(k, solutions))
-    return jax.vmap(one)(key) if many else one(key)
-
-
-def _advance(step: Callable, state: PyTree, num_steps: Any, many: bool) -> tuple:
-    """``num_steps`` iterations in one loop, whose length is not compiled in.
-
-    The same program serves every chunk, so that a run does not depend on how it was
-    cut into chunks.
-    """
-
-    def watched(i, state, tally, _):
-        state, info = step(state)
-        counts = jnp.stack([getattr(info, name) for name in COUNTS])
-        bad_row = info.is_finite.argmin().astype(jnp.int32)
-        is_first_bad = ~info.is_finite[bad_row] & (tally.first_bad[0] < 0)
-        first_bad = jnp.where(is_first_bad, jnp.stack([i, bad_row]), tally.first_bad)
-        return state, _Tally(tally.counts + counts, first_bad), info
-
-    one = jax.vmap(watched, in_axes=(None, 0, 0, 0)) if many else watched
-    shape = jax.eval_shape(jax.vmap(step) if many else step, state)[1]
-    seeds = shape.evaluations.shape
-    tally = _Tally(
-        jnp.zeros((*seeds, 3), jnp.int32), jnp.full((*seeds, 2), -1, jnp.int32)
-    )
-    info = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
-    return jax.lax.fori_loop(
-        0, num_steps, lambda i, carry: one(i, *carry), (state, tally, info)
-    )
-
-
-def _describe(algorithm: Algorithm) -> dict[str, Any]:
-    """What is known of an algorithm that was not built from a configuration."""
-    problem = algorithm.problem.name if algorithm.problem is not None else "unknown"
-    settings = {
-        name: value if isinstance(value, (bool, int, float, str)) else repr(value)
-        for name, value in algorithm.settings.items()
-        if value is None or isinstance(value, (bool, int, float, str, np.generic))
-    }
-    return {"problem": problem, "algorithm": {"name": algorithm.name, **settings}}
-
-
-def _jsonable(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=repr))
 
 
 def _check_arguments(seeds, num_iterations, log_every, max_evaluations, max_seconds):

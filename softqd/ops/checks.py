@@ -26,8 +26,15 @@ def check_count(name: str, value: Any, low: int, high: int | None = None) -> Non
         raise ValueError(f"{name} must be a whole number {span}; got {value!r}")
 
 
-def check_solutions(problem: Problem, solutions: PyTree, num_solutions: int) -> PyTree:
+def check_solutions(
+    problem: Problem, solutions: PyTree, num_solutions: int | None = None
+) -> PyTree:
     """Return first solutions as arrays, refusing what cannot start a run.
+
+    Args:
+        problem: The problem.
+        solutions: Pytree of arrays with a leading axis.
+        num_solutions: How many there must be; None for as many as there are.
 
     Raises:
         ValueError: If a leaf has the wrong number of rows or a value is not finite, or
@@ -37,6 +44,8 @@ def check_solutions(problem: Problem, solutions: PyTree, num_solutions: int) -> 
     leaves = jax.tree_util.tree_leaves_with_path(solutions)
     if not leaves:
         raise ValueError("solutions hold no arrays; expected a pytree of arrays")
+    if num_solutions is None:
+        num_solutions = np.shape(leaves[0][1])[0] if leaves[0][1].ndim else 0
     for path, leaf in leaves:
         where = f"solutions{jax.tree_util.keystr(path)}"
         if leaf.ndim == 0 or leaf.shape[0] != num_solutions:
@@ -44,8 +53,13 @@ def check_solutions(problem: Problem, solutions: PyTree, num_solutions: int) -> 
                 f"{where} has shape {leaf.shape}, but population_size is "
                 f"{num_solutions}: the first axis must have that many rows"
             )
-        if jnp.issubdtype(leaf.dtype, jnp.floating) and is_concrete(leaf):
-            flat = np.asarray(leaf).reshape(num_solutions, -1)
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise ValueError(
+                f"{where} has dtype {leaf.dtype}, expected floating point; pass "
+                "solutions.astype(float)"
+            )
+        if is_concrete(leaf):
+            flat = np.asarray(leaf).reshape(leaf.shape[0], -1)
             _refuse_nonfinite(np.isfinite(flat).all(1), where)
     check_evaluate(problem, jax.tree.map(lambda x: x[0], solutions))
     return solutions

@@ -6,13 +6,15 @@ paper's formula divides a chunk's sum by d; the published runs took the chunk's 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from softqd.ops.trigonometry import cos_2pi
-from softqd.types import Evaluation, Problem
+from softqd.types import Evaluation, Key, Problem
 
 LIMIT = 5.12
 SHIFT = 0.4 * LIMIT  # 2.048
@@ -39,27 +41,46 @@ def linear_projection(behavior_dim: int = 4, solution_dim: int = 1024) -> Proble
         >>> float(quality), behavior.shape
         (100.0, (4,))
     """
-    check_dims(behavior_dim, solution_dim)
-    worst = solution_dim * _rastrigin(
-        np.float64(-LIMIT), lambda x: np.cos(2 * np.pi * x)
-    )
+    worst = solution_dim * float(_rastrigin_at(-LIMIT))
 
-    def evaluate(x: Float[Array, " p"]) -> Evaluation:
+    def quality(x: Float[Array, " p"]) -> Float[Array, ""]:
         centered = x - SHIFT
         # Two plain sums: XLA's CPU backend vectorizes them better than one of both.
         rastrigin = (centered**2).sum() + 10.0 * (
             solution_dim - cos_2pi(centered).sum()
         )
-        quality = 100.0 - (100.0 / float(worst)) * rastrigin
-        return Evaluation(quality, project(x, behavior_dim))
+        return 100.0 - (100.0 / worst) * rastrigin
+
+    return chunked_problem("linear_projection", quality, behavior_dim, solution_dim)
+
+
+def _rastrigin_at(x: float) -> float:
+    """One coordinate's share of the shifted Rastrigin function."""
+    return 10.0 + (x - SHIFT) ** 2 - 10.0 * math.cos(2 * math.pi * (x - SHIFT))
+
+
+def chunked_problem(
+    name: str, quality: Callable, behavior_dim: int, solution_dim: int
+) -> Problem:
+    """A problem on [-5.12, 5.12]^p whose behavior is the mean of equal chunks.
+
+    Raises:
+        ValueError: If the chunks are not equal.
+    """
+    if behavior_dim < 1 or solution_dim % behavior_dim:
+        raise ValueError(
+            f"solution_dim must be a multiple of behavior_dim; got "
+            f"solution_dim={solution_dim}, behavior_dim={behavior_dim}"
+        )
+
+    def sample(key: Key) -> Float[Array, " p"]:
+        return jax.random.uniform(key, (solution_dim,), minval=-LIMIT, maxval=LIMIT)
 
     return Problem(
-        evaluate,
-        sample=lambda key: jax.random.uniform(
-            key, (solution_dim,), minval=-LIMIT, maxval=LIMIT
-        ),
+        lambda x: Evaluation(quality(x), project(x, behavior_dim)),
+        sample=sample,
         behavior_bounds=(0.0, 1.0),
-        name=f"linear_projection(behavior_dim={behavior_dim})",
+        name=f"{name}(behavior_dim={behavior_dim})",
         quality_bounds=(0.0, 100.0),
     )
 
@@ -70,17 +91,3 @@ def project(x: Float[Array, " p"], behavior_dim: int) -> Float[Array, " d"]:
     folded = jnp.where(is_inside, x, LIMIT / jnp.where(is_inside, 1.0, x))
     means = folded.reshape(behavior_dim, -1).mean(1)
     return (means + LIMIT) / (2 * LIMIT)
-
-
-def _rastrigin(x, cosine):
-    centered = x - SHIFT
-    return 10.0 + centered**2 - 10.0 * cosine(centered)
-
-
-def check_dims(behavior_dim: int, solution_dim: int) -> None:
-    """Refuse dimensions that do not split into equal chunks."""
-    if behavior_dim < 1 or solution_dim % behavior_dim:
-        raise ValueError(
-            f"solution_dim must be a multiple of behavior_dim; got "
-            f"solution_dim={solution_dim}, behavior_dim={behavior_dim}"
-        )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import jax
 from jaxtyping import Array, Float
 
-from softqd.problems._linear_projection import LIMIT, SHIFT, check_dims, project
-from softqd.types import Evaluation, Problem
+from softqd.problems._linear_projection import LIMIT, SHIFT, chunked_problem
+from softqd.types import Problem
 
 
 def sphere(behavior_dim: int = 2, solution_dim: int = 2048) -> Problem:
@@ -27,19 +26,9 @@ def sphere(behavior_dim: int = 2, solution_dim: int = 2048) -> Problem:
         >>> bool(abs(quality) < 1e-4)
         True
     """
-    check_dims(behavior_dim, solution_dim)
     worst = solution_dim * (LIMIT + SHIFT) ** 2
 
-    def evaluate(x: Float[Array, " p"]) -> Evaluation:
-        quality = 100.0 - (100.0 / worst) * ((x - SHIFT) ** 2).sum()
-        return Evaluation(quality, project(x, behavior_dim))
+    def quality(x: Float[Array, " p"]) -> Float[Array, ""]:
+        return 100.0 - (100.0 / worst) * ((x - SHIFT) ** 2).sum()
 
-    return Problem(
-        evaluate,
-        sample=lambda key: jax.random.uniform(
-            key, (solution_dim,), minval=-LIMIT, maxval=LIMIT
-        ),
-        behavior_bounds=(0.0, 1.0),
-        name=f"sphere(behavior_dim={behavior_dim})",
-        quality_bounds=(0.0, 100.0),
-    )
+    return chunked_problem("sphere", quality, behavior_dim, solution_dim)

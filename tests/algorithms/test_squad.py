@@ -306,6 +306,7 @@ def test_bad_settings(bowl, settings, message):
         (np.ones((3, 6)), r"solutions has shape \(3, 6\), but population_size is 4"),
         (np.float32(1.0), r"solutions has shape \(\), but population_size is 4"),
         (np.full((4, 6), np.nan), "solutions of solution 0 at the start is not finite"),
+        (np.ones((4, 6), int), "solutions has dtype int32, expected floating point"),
         ({}, "solutions hold no arrays"),
     ],
 )

@@ -177,6 +177,8 @@ def test_random_start_that_is_not_finite():
         ({"max_seconds": -1.0}, "max_seconds must be at least 0"),
         ({"max_evaluations": 1.5}, "max_evaluations must be a whole number"),
         ({"seed": [1, 2], "callback": print}, "callback works with a single seed"),
+        ({"solutions": np.float32(1.0)}, r"solutions has shape \(\), but"),
+        ({"solutions": {}}, "solutions hold no arrays"),
         ({"solutions": np.ones((3, 6))}, r"shape \(3, 6\), but population_size is 8"),
         (
             {"solutions": np.full((8, 6), np.inf)},
@@ -261,6 +263,14 @@ def test_checkpoint_of_another_seed_or_problem_is_refused(algorithm, tmp_path):
     )
     with pytest.raises(softqd.CheckpointError, match=r"float32\(8, 6\), this run has"):
         softqd.run(shape, num_iterations=8, checkpoint_dir=tmp_path, resume=True)
+
+
+def test_checkpoint_is_not_overwritten_without_resume(algorithm, tmp_path):
+    path = save_one(algorithm, tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(softqd.CheckpointError, match="pass resume=True to continue"):
+        softqd.run(algorithm, num_iterations=8, checkpoint_dir=tmp_path)
+    assert path.read_bytes() == before
 
 
 def test_other_file_in_place_of_a_checkpoint(algorithm, tmp_path):
