@@ -15,7 +15,13 @@ from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.loop import NonFiniteError
 from softqd.experiment.result import Result, load, load_population
 from softqd.experiment.run import run
-from softqd.metrics import behavior_value
+from softqd.metrics import (
+    Estimate,
+    behavior_value,
+    lower_bound,
+    select,
+    soft_qd_score,
+)
 from softqd.objective import squad_objective
 from softqd.types import Algorithm, Evaluation, Population, Problem
 
@@ -24,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Algorithm",
     "CheckpointError",
+    "Estimate",
     "Evaluation",
     "NonFiniteError",
     "Population",
@@ -32,9 +39,12 @@ __all__ = [
     "behavior_value",
     "load",
     "load_population",
+    "lower_bound",
     "metrics",
     "problems",
     "run",
+    "select",
+    "soft_qd_score",
     "squad",
     "squad_objective",
 ]

@@ -11,19 +11,18 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from softqd.ops.checks import is_concrete
+from softqd.ops.checks import check_population
 from softqd.ops.distances import map_rows, mask_self, squared_distances
 from softqd.ops.kernels import KERNEL_CUTOFF, pair_kernel
+from softqd.ops.pairs import sum_over_pairs
 from softqd.ops.repulsion_kernel import fits_kernel, repulsion_kernel
 from softqd.ops.selection import smallest
 
 # Qualities are held above this where they divide, as in the published runs.
 QUALITY_FLOOR = 1e-6
-_CHUNK_ROWS = 256
 
 
 def squad_objective(
@@ -49,32 +48,19 @@ def squad_objective(
         >>> squad_objective(jnp.array([1.0, 4.0]), jnp.zeros((2, 3)), 1.0)
         Array(3., dtype=float32)
     """
-    quality, behavior = jnp.asarray(quality), jnp.asarray(behavior)
-    if quality.ndim != 1 or behavior.ndim != 2 or len(quality) != len(behavior):
-        raise ValueError(
-            "quality must have shape (n,) and behavior (n, d) with the same n; got "
-            f"{quality.shape} and {behavior.shape}"
-        )
-    if is_concrete(quality) and (np.asarray(quality) < 0).any():
-        raise ValueError(
-            f"quality must not be negative; the smallest is {float(quality.min()):g}. "
-            "Subtract a lower bound of your quality first"
-        )
-    root = safe_sqrt(quality)
-    n, chunk = len(quality), _CHUNK_ROWS
-    num_chunks = -(-n // chunk)
+    quality, behavior = check_population(quality, behavior)
 
-    @jax.checkpoint  # recompute each block in the backward pass: no n x n residuals
-    def block(start):
-        rows = jnp.minimum(start + jnp.arange(chunk), n - 1)
-        is_row = start + jnp.arange(chunk) < n
-        is_later = jnp.arange(n)[None, :] > rows[:, None]
-        kernel = pair_kernel(squared_distances(behavior[rows], behavior), gamma_sq)
-        pairs = jnp.where(is_later, kernel * root[None, :], 0.0).sum(1)
-        return jnp.where(is_row, root[rows] * pairs, 0.0).sum()
+    return quality.sum() - _penalties(quality, behavior, gamma_sq)
 
-    starts = jnp.arange(num_chunks) * chunk
-    return quality.sum() - jax.lax.map(block, starts).sum()
+
+@jax.jit
+def _penalties(quality, behavior, gamma_sq):
+    def penalty(some, everyone):
+        (root_i, b_i), (root_j, b_j) = some, everyone
+        kernel = pair_kernel(squared_distances(b_i, b_j), gamma_sq)
+        return root_i[:, None] * root_j[None, :] * kernel
+
+    return sum_over_pairs(penalty, (safe_sqrt(quality), behavior))
 
 
 def safe_sqrt(quality: Float[Array, "*n"]) -> Float[Array, "*n"]:

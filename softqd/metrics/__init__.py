@@ -6,18 +6,32 @@ from softqd.metrics._archive import (
     published_centroids,
     qd_score,
 )
+from softqd.metrics._bounds import lower_bound, overlap_error, truncation_error
 from softqd.metrics._evaluate import evaluate_population, to_unit
-from softqd.metrics._soft_qd import behavior_value
+from softqd.metrics._select import select
+from softqd.metrics._soft_qd import (
+    Estimate,
+    behavior_value,
+    default_sigma,
+    soft_qd_score,
+)
 from softqd.metrics._vendi import quality_vendi_score, vendi_score
 
 __all__ = [
+    "Estimate",
     "behavior_value",
     "cell_of",
     "coverage",
+    "default_sigma",
     "evaluate_population",
+    "lower_bound",
+    "overlap_error",
     "published_centroids",
     "qd_score",
     "quality_vendi_score",
+    "select",
+    "soft_qd_score",
     "to_unit",
+    "truncation_error",
     "vendi_score",
 ]

@@ -100,6 +100,43 @@ def _refuse_nonfinite(is_finite: Any, what: str) -> None:
         )
 
 
+def check_population(
+    quality: Any, behavior: Any
+) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
+    """Return qualities and behaviors as arrays that the theory can work with.
+
+    Raises:
+        ValueError: If shapes do not match, a value is not finite, or a quality is
+            negative.
+    """
+    quality, behavior = jnp.asarray(quality), jnp.asarray(behavior)
+    if quality.ndim != 1 or behavior.ndim != 2 or len(quality) != len(behavior):
+        raise ValueError(
+            "quality must have shape (n,) and behavior (n, d) with the same n; got "
+            f"{quality.shape} and {behavior.shape}"
+        )
+    if behavior.size == 0:
+        raise ValueError(
+            f"the population is empty: behavior has shape {behavior.shape}"
+        )
+    if is_concrete(quality) and not np.isfinite(np.asarray(quality)).all():
+        raise ValueError("quality must be finite")
+    if is_concrete(behavior) and not np.isfinite(np.asarray(behavior)).all():
+        raise ValueError("behavior must be finite")
+    if is_concrete(quality) and (np.asarray(quality) < 0).any():
+        raise ValueError(
+            f"quality must not be negative; the smallest is {float(quality.min()):g}. "
+            "Subtract a lower bound of your quality first"
+        )
+    return quality, behavior
+
+
+def check_sigma(sigma: Any) -> None:
+    """Refuse a width that is not positive and finite, where it can be looked at."""
+    if is_concrete(sigma) and not 0 < float(sigma) < np.inf:
+        raise ValueError(f"sigma must be positive and finite; got {sigma!r}")
+
+
 def is_concrete(array: Any) -> bool:
     """Whether values can be looked at, not only shapes."""
     return not isinstance(array, Tracer)

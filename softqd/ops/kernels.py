@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 KERNEL_CUTOFF = 1e-6
 
 
-def gamma_sq_of(sigma: float) -> float:
+def gamma_sq_of(sigma: float | Array) -> float | Array:
     """Bandwidth of the pairwise bound for bumps of width ``sigma``.
 
     Examples:
@@ -24,7 +24,7 @@ def gamma_sq_of(sigma: float) -> float:
     return 8.0 * sigma**2
 
 
-def bump(dist_sq: Float[Array, "*s"], sigma: float) -> Float[Array, "*s"]:
+def bump(dist_sq: Float[Array, "*s"], sigma: float | Array) -> Float[Array, "*s"]:
     """``exp(-dist_sq / (2 sigma^2))``."""
     return jnp.exp(dist_sq * (-0.5 / sigma**2))
 

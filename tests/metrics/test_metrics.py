@@ -83,7 +83,7 @@ def test_behavior_value_refuses_negative_light():
         metrics.behavior_value(
             jnp.zeros((1, 1)), jnp.array([-1.0]), jnp.zeros((1, 1)), 1.0
         )
-    with pytest.raises(ValueError, match="sigma must be positive; got 0"):
+    with pytest.raises(ValueError, match="sigma must be positive and finite; got 0"):
         metrics.behavior_value(
             jnp.zeros((1, 1)), jnp.array([1.0]), jnp.zeros((1, 1)), 0
         )
