@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -153,12 +154,117 @@ def run(
         outcome = run_into_folder(config, folder, resume=resume, progress=True)
     except KeyboardInterrupt as interrupt:
         raise Interrupted from interrupt
-    _print_metrics(config, outcome.metrics)
+    problem_name = config["run"].get("preset", config["problem"]["name"])
+    title = f"{config['algorithm']['name']} on {problem_name}"
+    _print_metrics(title, outcome.metrics)
     from softqd.report.plots import save_run_figures
 
     for path in save_run_figures(folder / "figures", outcome.result, outcome.problem):
         _console().print(f"figure     {path}", highlight=False, soft_wrap=True)
     _console().print(f"run folder {folder}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="A population file (.npz).")],
+    bounds: Annotated[
+        str | None,
+        typer.Option(help="LOW,HIGH of every behavior; else from the run folder."),
+    ] = None,
+    sigma: Annotated[float | None, typer.Option(help="In unit coordinates.")] = None,
+    cells: Annotated[int, typer.Option(min=1)] = 512,
+    seed: Annotated[int, typer.Option(help="Of the score's points.")] = 0,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write the metrics here.")
+    ] = None,
+) -> None:
+    """Compute all metrics of a population file."""
+    from softqd.experiment.result import load_population
+    from softqd.metrics import evaluate_population
+
+    population = _checked(load_population(file))
+    limits, origin = _bounds_of(file, bounds, population.behavior)
+    metrics = evaluate_population(
+        population, limits, cells=cells, sigma=sigma, seed=seed
+    )
+    metrics["settings"]["bounds"] = origin
+    _print_metrics(f"{len(population.quality)} solutions of {file}", metrics)
+    if json_path is not None:
+        json_path.write_text(json.dumps(metrics, indent=1) + "\n")
+
+
+@app.command(name="select")
+def select_members(
+    file: Annotated[Path, typer.Argument(help="A population file (.npz).")],
+    size: Annotated[int, typer.Option(min=1, help="Members to keep.")],
+    out: Annotated[Path, typer.Option(help="Where to write the smaller population.")],
+    bounds: Annotated[
+        str | None, typer.Option(help="LOW,HIGH, as in evaluate.")
+    ] = None,
+    sigma: Annotated[float | None, typer.Option(help="In unit coordinates.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the score's points.")] = 0,
+) -> None:
+    """Keep the members that keep most of the Soft QD Score, best first."""
+    import jax
+    import numpy as np
+
+    from softqd.experiment.result import load_population, save_population
+    from softqd.metrics import default_sigma, select, to_unit
+
+    population = _checked(load_population(file))
+    limits, origin = _bounds_of(file, bounds, population.behavior)
+    behavior = to_unit(limits, np.asarray(population.behavior))
+    if behavior is None:
+        raise UsageError(f"{file}: the behavior space is unbounded; give --bounds")
+    quality = np.maximum(np.asarray(population.quality), 0.0)
+    width = default_sigma(behavior.shape[1]) if sigma is None else sigma
+    chosen, share = select(quality, behavior, size, width, seed=seed, return_share=True)
+    save_population(out, jax.tree.map(lambda x: np.asarray(x)[chosen], population))
+    _console().print(
+        f"kept {size} of {len(quality)} solutions and {share:.1%} of the Soft QD Score "
+        f"(sigma {width:.4g}, bounds {origin}): {out}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _checked(population: Any) -> Any:
+    """Refuse a population file that no metric can use."""
+    import numpy as np
+
+    if not len(population.quality):
+        raise UsageError("the population file holds no solutions")
+    for name in ("quality", "behavior"):
+        values = np.asarray(getattr(population, name))
+        if not np.isfinite(values).all():
+            row = int((~np.isfinite(values.reshape(len(values), -1)).all(1)).argmax())
+            raise UsageError(f"{name} must be finite; row {row} is {values[row]}")
+    return population
+
+
+def _bounds_of(file: Path, text: str | None, behavior: Any) -> tuple[Any, str]:
+    """Bounds given, of the run the file belongs to, or [0, 1] if that is possible."""
+    from softqd.experiment import config as configs
+
+    dim = behavior.shape[1]
+    if text is not None:
+        try:
+            low, high = (float(part) for part in text.split(","))
+        except ValueError:
+            raise UsageError(f"--bounds wants LOW,HIGH; got {text!r}") from None
+        if not low < high:
+            raise UsageError(f"--bounds wants LOW below HIGH; got {text!r}")
+        return (low, high), f"[{low:g}, {high:g}] as given"
+    neighbor = file.parent / "config.toml"
+    if neighbor.exists():
+        problem, _ = configs.build(configs.from_file(neighbor))
+        return problem.bounds(dim), f"of {problem.name}, from {neighbor}"
+    if behavior.min() < 0 or behavior.max() > 1:
+        raise UsageError(
+            f"{file}: behaviors span {behavior.min():g} to {behavior.max():g} and no "
+            "run folder says their bounds; give --bounds LOW,HIGH"
+        )
+    return (0.0, 1.0), "[0, 1], assumed"
 
 
 def _folder_name(config: dict[str, dict[str, Any]]) -> str:
@@ -171,21 +277,29 @@ def _settings_text(settings: Any) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
-def _print_metrics(config: dict[str, dict[str, Any]], metrics: dict[str, Any]) -> None:
-    problem = config["run"].get("preset", config["problem"]["name"])
-    title = f"{config['algorithm']['name']} on {problem}"
+def _print_metrics(title: str, metrics: dict[str, Any]) -> None:
     table = Table("metric", "value", title=title, title_justify="left")
-    notes = metrics.get("notes", {})
+    notes = metrics["notes"]
     for name, value in metrics.items():
-        if name == "notes" or name.endswith("_stderr"):
+        if name in ("settings", "notes") or name.endswith("_stderr"):
             continue
         if value is None:
-            table.add_row(name, f"- ({notes.get(name, 'not available')})")
+            text = f"- ({notes.get(name, 'not available')})"
         elif isinstance(value, int):
-            table.add_row(name, f"{value:,}")
+            text = f"{value:,}"
         else:
-            table.add_row(name, f"{value:.6g}")
+            text = f"{value:.6g}"
+        error = metrics.get(f"{name}_stderr")
+        table.add_row(name, text if error is None else f"{text} ± {error:.2g}")
     _console().print(table)
+    used = ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in metrics["settings"].items()
+    )
+    _console().print(f"computed with {used}", highlight=False, soft_wrap=True)
+    for name, note in notes.items():
+        if metrics.get(name) is not None:
+            _console().print(f"{name}: {note}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

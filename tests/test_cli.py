@@ -66,7 +66,8 @@ def test_run_folder(folder):
     np.testing.assert_allclose(
         metrics["mean_quality"], result.population.quality.mean(), rtol=1e-6
     )
-    assert metrics["soft_qd_score"] is None
+    assert metrics["soft_qd_score"] > 0
+    assert metrics["settings"]["sigma"] == softqd.metrics.default_sigma(4)
     assert {
         "max_quality",
         "vendi_score",
@@ -243,3 +244,71 @@ def test_bare_command_shows_help(capsys):
     assert status == 2
     assert "Usage" in out + err
     assert "softqd: ;" not in err
+
+
+def test_evaluate_equals_the_metrics_of_the_run(capsys, folder, tmp_path):
+    path = tmp_path / "m.json"
+    status, out, _ = invoke(
+        capsys, "evaluate", folder / "population.npz", "--json", path
+    )
+    assert status == 0
+    found = json.loads(path.read_text())
+    expected = json.loads((folder / "metrics.json").read_text())
+    for name in softqd.metrics.METRICS:
+        assert found[name] == expected[name]
+    for word in ("soft_qd_score", "sigma", "cells 512", "linear_projection", "seed 0"):
+        assert word in out
+
+
+def test_evaluate_needs_bounds_where_nothing_says_them(capsys, tmp_path):
+    np.savez(tmp_path / "p.npz", quality=np.ones(3), behavior=np.full((3, 2), 5.0))
+    line = complaint(capsys, "evaluate", tmp_path / "p.npz")
+    assert "behaviors span 5 to 5" in line
+    assert "give --bounds LOW,HIGH" in line
+    assert invoke(capsys, "evaluate", tmp_path / "p.npz", "--bounds", "0,10")[0] == 0
+    assert "wants LOW,HIGH" in complaint(
+        capsys, "evaluate", tmp_path / "p.npz", "--bounds", "3"
+    )
+    assert "LOW below HIGH" in complaint(
+        capsys, "evaluate", tmp_path / "p.npz", "--bounds", "3,1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"quality": np.ones(0), "behavior": np.ones((0, 2))}, "holds no solutions"),
+        ({"quality": np.array([1, np.nan]), "behavior": np.ones((2, 2))}, "row 1"),
+        (
+            {"quality": np.ones(2), "behavior": np.ones((3, 2))},
+            "quality must have shape",
+        ),
+        ({"fitness": np.ones(2)}, "has no array 'quality'; it holds fitness"),
+    ],
+)
+def test_evaluate_bad_files(capsys, tmp_path, arrays, message):
+    np.savez(tmp_path / "p.npz", **arrays)
+    assert message in complaint(capsys, "evaluate", tmp_path / "p.npz")
+
+
+def test_evaluate_missing_file(capsys, tmp_path):
+    assert "nothing.npz" in complaint(capsys, "evaluate", tmp_path / "nothing.npz")
+
+
+def test_select_writes_the_members_that_matter(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {"quality": rng.random(50), "behavior": rng.random((50, 2))}
+    np.savez(tmp_path / "p.npz", solutions=np.arange(50.0)[:, None], **arrays)
+    out = tmp_path / "small.npz"
+    status, text, _ = invoke(
+        capsys, "select", tmp_path / "p.npz", "--size", "5", "--out", out
+    )
+    assert status == 0
+    small = softqd.load_population(out)
+    chosen, share = softqd.select(
+        arrays["quality"], arrays["behavior"], 5, return_share=True
+    )
+    assert small.solutions[:, 0].astype(int).tolist() == chosen.tolist()
+    assert f"{share:.1%} of the Soft QD Score" in text
+    line = complaint(capsys, "select", tmp_path / "p.npz", "--size", "51", "--out", out)
+    assert "size must be a whole number between 1 and 50; got 51" in line

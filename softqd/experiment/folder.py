@@ -11,9 +11,10 @@ import tomli_w
 
 from softqd.experiment import checkpoint
 from softqd.experiment.config import Config, ConfigError, build, from_file
+from softqd.experiment.loop import COUNTS
 from softqd.experiment.result import Result, load_population, versions
 from softqd.experiment.run import run
-from softqd.metrics import evaluate_population
+from softqd.metrics import METRICS, evaluate_population
 from softqd.types import Problem
 
 
@@ -66,11 +67,12 @@ def run_into_folder(
         },
     )
     Result(**{**vars(result), "config": full}).save(folder)
-    metrics = evaluate_population(result.population, problem, limits["cells"])
-    notes = metrics.pop("notes")
-    counts = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
-    metrics |= {name: int(result.history[name][-1]) for name in counts}
-    metrics |= {"seconds": result.timings["run"], "notes": notes}
+    bounds = problem.bounds(result.population.behavior.shape[1])
+    found = evaluate_population(result.population, bounds, cells=limits["cells"])
+    metrics = {name: found[name] for name in METRICS}
+    metrics |= {name: int(result.history[name][-1]) for name in COUNTS}
+    metrics |= {"seconds": result.timings["run"]}
+    metrics |= {name: found[name] for name in ("settings", "notes")}
     (folder / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
     return Outcome(result, metrics, problem)
 

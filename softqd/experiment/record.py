@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from softqd.experiment import config as configs
+from softqd.experiment.loop import COUNTS
 from softqd.experiment.result import Result
 from softqd.experiment.run import run
-from softqd.metrics import evaluate_population
+from softqd.metrics import METRICS, evaluate_population
 
 SCHEMA = 1
 _HISTORY_POINTS = 26
 _HISTORY_SEEDS = 10
 _HISTORY_COLUMNS = ("iteration", "evaluations", "mean_quality", "max_quality")
-_COUNTS = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
 
 
 def record(
@@ -62,11 +62,12 @@ def record(
         progress=progress,
     )
     cells = config["run"]["cells"]
-    evaluated = [evaluate_population(r.population, problem, cells) for r in results]
-    metrics = {
-        name: [e[name] for e in evaluated] for name in evaluated[0] if name != "notes"
-    }
-    metrics |= {name: [int(r.history[name][-1]) for r in results] for name in _COUNTS}
+    bounds = problem.bounds(results[0].population.behavior.shape[1])
+    evaluated = [
+        evaluate_population(r.population, bounds, cells=cells) for r in results
+    ]
+    metrics = {name: [e[name] for e in evaluated] for name in METRICS}
+    metrics |= {name: [int(r.history[name][-1]) for r in results] for name in COUNTS}
     run_table = {k: v for k, v in config["run"].items() if k != "seed"}
     return {
         "schema": SCHEMA,

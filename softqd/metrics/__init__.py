@@ -7,7 +7,7 @@ from softqd.metrics._archive import (
     qd_score,
 )
 from softqd.metrics._bounds import lower_bound, overlap_error, truncation_error
-from softqd.metrics._evaluate import evaluate_population, to_unit
+from softqd.metrics._evaluate import METRICS, evaluate_population, to_unit
 from softqd.metrics._select import select
 from softqd.metrics._soft_qd import (
     Estimate,
@@ -18,6 +18,7 @@ from softqd.metrics._soft_qd import (
 from softqd.metrics._vendi import quality_vendi_score, vendi_score
 
 __all__ = [
+    "METRICS",
     "Estimate",
     "behavior_value",
     "cell_of",

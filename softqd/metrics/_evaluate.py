@@ -7,63 +7,107 @@ from typing import Any
 import numpy as np
 
 from softqd.metrics._archive import coverage, published_centroids, qd_score
+from softqd.metrics._soft_qd import default_sigma, soft_qd_score
 from softqd.metrics._vendi import vendi_score
-from softqd.types import Population, Problem
+from softqd.types import Population
 
-# Cells of the paper's tessellation where the problem does not name its own.
+# Cells of the tessellation behind the paper's LP and LSI tables.
 DEFAULT_CELLS = 512
 # Above this the exact Vendi score, an eigendecomposition of n x n, is left out.
 MAX_DENSE_VENDI = 4096
+METRICS = (
+    "mean_quality",
+    "max_quality",
+    "vendi_score",
+    "qvs",
+    "qd_score",
+    "coverage",
+    "soft_qd_score",
+    "soft_qd_score_stderr",
+)
 
 
-def to_unit(problem: Problem, behavior: np.ndarray) -> np.ndarray | None:
-    """Behaviors mapped from the declared bounds to [0, 1]; None if unbounded."""
-    low, high = problem.bounds(behavior.shape[1])
+def to_unit(bounds: Any, behavior: np.ndarray) -> np.ndarray | None:
+    """Behaviors mapped from ``(low, high)`` to [0, 1]; None if that is unbounded."""
+    low, high = (np.asarray(side, np.float64) for side in bounds)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return None
     return np.clip((behavior - low) / (high - low), 0.0, 1.0).astype(behavior.dtype)
 
 
 def evaluate_population(
-    population: Population, problem: Problem, cells: int = DEFAULT_CELLS
+    population: Population,
+    bounds: Any,
+    *,
+    cells: int = DEFAULT_CELLS,
+    sigma: float | None = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """Mean and max quality, Vendi score, QVS, QD score and coverage.
+    """Quality, Vendi score, QVS, QD score, coverage and Soft QD Score.
 
     Args:
         population: Rows that are not occupied do not count.
-        problem: Declares the behavior space; metrics work on [0, 1] of its bounds.
+        bounds: ``(low, high)`` of the declared behavior space, numbers or ``(d,)``.
+            Metrics work on behaviors mapped from there to [0, 1].
         cells: Size of the tessellation; published centroids are used where they exist.
+        sigma: Width of a solution's light in the unit cube; `default_sigma` if None.
+        seed: Of the Soft QD Score's points.
 
     Returns:
-        Metric names to numbers, None where a metric does not apply, and under 'notes'
-        the reason for each None.
+        The names of `METRICS` to numbers, None where a metric does not apply;
+        'settings' says what they were computed with, and 'notes' why one is None or
+        what was done to the data.
     """
     kept = population.compact()
     quality = np.asarray(kept.quality, np.float64)
-    names = ("mean_quality", "max_quality", "vendi_score", "qvs", "qd_score")
-    metrics: dict[str, Any] = dict.fromkeys(names)
-    metrics |= dict.fromkeys(("coverage", "soft_qd_score", "soft_qd_score_stderr"))
-    notes = {"soft_qd_score": "not available in this version"}
+    metrics: dict[str, Any] = dict.fromkeys(METRICS)
+    notes: dict[str, str] = {}
+    settings: dict[str, Any] = {"space": "unit cube of the declared bounds"}
+    result = {**metrics, "settings": settings, "notes": notes}
     if not len(quality):
-        return {**metrics, "notes": dict.fromkeys(metrics, "the population is empty")}
-    metrics["mean_quality"] = float(quality.mean())
-    metrics["max_quality"] = float(quality.max())
-    behavior = to_unit(problem, np.asarray(kept.behavior))
+        notes |= dict.fromkeys(METRICS, "the population is empty")
+        return result
+    result["mean_quality"] = float(quality.mean())
+    result["max_quality"] = float(quality.max())
+    behavior = to_unit(bounds, np.asarray(kept.behavior))
     if behavior is None:
         reason = "needs a bounded behavior space; declare behavior_bounds"
-        notes |= dict.fromkeys(("vendi_score", "qvs", "qd_score", "coverage"), reason)
-        return {**metrics, "notes": notes}
-    if len(quality) <= MAX_DENSE_VENDI:
-        metrics["vendi_score"] = vendi_score(behavior)
-        metrics["qvs"] = max(metrics["mean_quality"], 0.0) * metrics["vendi_score"]
-    else:
+        notes |= dict.fromkeys(METRICS[2:], reason)
+        return result
+    _add_vendi(result, quality, behavior)
+    _add_cells(result, quality, behavior, cells)
+    _add_score(result, quality, behavior, sigma, seed)
+    return result
+
+
+def _add_vendi(result, quality, behavior):
+    if len(quality) > MAX_DENSE_VENDI:
         reason = f"more than {MAX_DENSE_VENDI} solutions"
-        notes |= dict.fromkeys(("vendi_score", "qvs"), reason)
+        result["notes"] |= dict.fromkeys(("vendi_score", "qvs"), reason)
+        return
+    result["vendi_score"] = vendi_score(behavior)
+    result["qvs"] = max(result["mean_quality"], 0.0) * result["vendi_score"]
+    result["settings"]["vendi_scale_sq"] = behavior.shape[1] / 6
+
+
+def _add_cells(result, quality, behavior, cells):
     centroids = published_centroids(behavior.shape[1], cells)
     if centroids is None:
         reason = f"no published centroids for d={behavior.shape[1]} and {cells} cells"
-        notes |= dict.fromkeys(("qd_score", "coverage"), reason)
-    else:
-        metrics["qd_score"] = qd_score(quality, behavior, centroids)
-        metrics["coverage"] = coverage(behavior, centroids)
-    return {**metrics, "notes": notes}
+        result["notes"] |= dict.fromkeys(("qd_score", "coverage"), reason)
+        return
+    result["qd_score"] = qd_score(quality, behavior, centroids)
+    result["coverage"] = coverage(behavior, centroids)
+    result["settings"] |= {"cells": cells, "centroids": "published"}
+
+
+def _add_score(result, quality, behavior, sigma, seed):
+    sigma = default_sigma(behavior.shape[1]) if sigma is None else sigma
+    num_negative = int((quality < 0).sum())
+    if num_negative:
+        result["notes"]["soft_qd_score"] = (
+            f"{num_negative} members of negative quality count as 0"
+        )
+    score = soft_qd_score(np.maximum(quality, 0.0), behavior, sigma, seed=seed)
+    result["soft_qd_score"], result["soft_qd_score_stderr"] = score
+    result["settings"] |= {"sigma": sigma, "seed": seed}

@@ -95,10 +95,9 @@ def population(quality, behavior, occupied=None):
 
 
 def test_evaluate_population_maps_bounds_and_ignores_empty_rows():
-    problem = softqd.Problem(lambda x: (x.sum(), x), behavior_bounds=(-10.0, 10.0))
     behavior = np.array([[-10.0, 0.0], [10.0, 0.0], [np.nan, np.nan]])
     some = population(np.array([1.0, 3.0, np.nan]), behavior, np.array([1, 1, 0], bool))
-    found = metrics.evaluate_population(some, problem)
+    found = metrics.evaluate_population(some, (-10.0, 10.0))
     unit = np.array([[0.0, 0.5], [1.0, 0.5]])
     assert found["mean_quality"] == 2.0
     assert found["max_quality"] == 3.0
@@ -108,14 +107,24 @@ def test_evaluate_population_maps_bounds_and_ignores_empty_rows():
 
 
 def test_evaluate_population_says_why_a_metric_is_missing():
-    unbounded = softqd.Problem(lambda x: (x.sum(), x))
-    found = metrics.evaluate_population(
-        population(np.ones(2), np.zeros((2, 2))), unbounded
-    )
+    some = population(np.ones(2), np.zeros((2, 2)))
+    found = metrics.evaluate_population(some, (-np.inf, np.inf))
     assert found["coverage"] is None
+    assert found["soft_qd_score"] is None
     assert "bounded behavior space" in found["notes"]["coverage"]
     empty = metrics.evaluate_population(
-        population(np.ones(1), np.zeros((1, 1)), np.zeros(1, bool)), unbounded
+        population(np.ones(1), np.zeros((1, 1)), np.zeros(1, bool)), (0.0, 1.0)
     )
     assert empty["mean_quality"] is None
     assert empty["notes"]["mean_quality"] == "the population is empty"
+
+
+def test_evaluate_population_counts_negative_members_as_dark():
+    behavior = np.array([[0.1, 0.1], [0.9, 0.9]])
+    found = metrics.evaluate_population(
+        population(np.array([2.0, -5.0]), behavior), (0.0, 1.0)
+    )
+    # One bump of the default width has the volume of one of 1024 cells.
+    np.testing.assert_allclose(found["soft_qd_score"], 2.0 / 1024, rtol=1e-6)
+    assert found["notes"]["soft_qd_score"] == "1 members of negative quality count as 0"
+    assert found["settings"]["sigma"] == metrics.default_sigma(2)
