@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: demo test lint docs bench results clean
+.PHONY: demo test parity lint docs bench results clean
 
 demo: $(VENV)/.core
 	rm -rf runs/demo
@@ -12,6 +12,10 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not parity"
+
+# Comparisons with other libraries.
+parity: $(VENV)/.parity
+	$(BIN)/python -m pytest -m parity tests/parity
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -24,6 +28,7 @@ docs: $(VENV)/.docs
 # Ratios measured in one run; by hand, never in CI.
 bench: $(VENV)/.core
 	$(BIN)/python benchmarks/squad_speed.py
+	$(BIN)/python benchmarks/score_variance.py
 
 # Rebuild docs/results.md and its figures from results/*.json.
 results: $(VENV)/.core
@@ -39,6 +44,10 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	touch $@
+
+$(VENV)/.parity: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -e ".[dev,parity]"
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.core

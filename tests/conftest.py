@@ -23,3 +23,12 @@ def x64():
 @pytest.fixture
 def bowl():
     return make_bowl()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory):
+    """Tests neither read nor write the user's cache."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("SOFTQD_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()

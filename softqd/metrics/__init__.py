@@ -3,6 +3,7 @@
 from softqd.metrics._archive import (
     cell_of,
     coverage,
+    cvt_centroids,
     published_centroids,
     qd_score,
 )
@@ -15,7 +16,11 @@ from softqd.metrics._soft_qd import (
     default_sigma,
     soft_qd_score,
 )
-from softqd.metrics._vendi import quality_vendi_score, vendi_score
+from softqd.metrics._vendi import (
+    quality_vendi_score,
+    vendi_estimate,
+    vendi_score,
+)
 
 __all__ = [
     "METRICS",
@@ -23,6 +28,7 @@ __all__ = [
     "behavior_value",
     "cell_of",
     "coverage",
+    "cvt_centroids",
     "default_sigma",
     "evaluate_population",
     "lower_bound",
@@ -34,5 +40,6 @@ __all__ = [
     "soft_qd_score",
     "to_unit",
     "truncation_error",
+    "vendi_estimate",
     "vendi_score",
 ]

@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from softqd.metrics._archive import coverage, published_centroids, qd_score
+from softqd.metrics._archive import (
+    coverage,
+    cvt_centroids,
+    published_centroids,
+    qd_score,
+)
 from softqd.metrics._soft_qd import default_sigma, soft_qd_score
-from softqd.metrics._vendi import vendi_score
+from softqd.metrics._vendi import vendi_estimate
 from softqd.types import Population
 
-# Cells of the tessellation behind the paper's LP and LSI tables.
+# Cells where nothing else is said: those behind the paper's LP and LSI tables.
 DEFAULT_CELLS = 512
-# Above this the exact Vendi score, an eigendecomposition of n x n, is left out.
-MAX_DENSE_VENDI = 4096
 METRICS = (
     "mean_quality",
     "max_quality",
@@ -49,9 +52,10 @@ def evaluate_population(
         population: Rows that are not occupied do not count.
         bounds: ``(low, high)`` of the declared behavior space, numbers or ``(d,)``.
             Metrics work on behaviors mapped from there to [0, 1].
-        cells: Size of the tessellation; published centroids are used where they exist.
+        cells: Size of the tessellation: published centroids where they exist, else
+            `cvt_centroids` of seed 0.
         sigma: Width of a solution's light in the unit cube; `default_sigma` if None.
-        seed: Of the Soft QD Score's points.
+        seed: Of the Soft QD Score's points and of large populations' Vendi score.
 
     Returns:
         The names of `METRICS` to numbers, None where a metric does not apply;
@@ -74,31 +78,30 @@ def evaluate_population(
         reason = "needs a bounded behavior space; declare behavior_bounds"
         notes |= dict.fromkeys(METRICS[2:], reason)
         return result
-    _add_vendi(result, quality, behavior)
+    _add_vendi(result, quality, behavior, seed)
     _add_cells(result, quality, behavior, cells)
     _add_score(result, quality, behavior, sigma, seed)
     return result
 
 
-def _add_vendi(result, quality, behavior):
-    if len(quality) > MAX_DENSE_VENDI:
-        reason = f"more than {MAX_DENSE_VENDI} solutions"
-        result["notes"] |= dict.fromkeys(("vendi_score", "qvs"), reason)
-        return
-    result["vendi_score"] = vendi_score(behavior)
-    result["qvs"] = max(result["mean_quality"], 0.0) * result["vendi_score"]
+def _add_vendi(result, quality, behavior, seed):
+    value, error = vendi_estimate(behavior, seed=seed)
+    result["vendi_score"] = value
+    result["qvs"] = max(result["mean_quality"], 0.0) * value
     result["settings"]["vendi_scale_sq"] = behavior.shape[1] / 6
+    if error:
+        note = f"estimated, relative standard error {error / value:.1e}"
+        result["notes"] |= dict.fromkeys(("vendi_score", "qvs"), note)
 
 
 def _add_cells(result, quality, behavior, cells):
-    centroids = published_centroids(behavior.shape[1], cells)
+    dim, origin = behavior.shape[1], "published"
+    centroids = published_centroids(dim, cells)
     if centroids is None:
-        reason = f"no published centroids for d={behavior.shape[1]} and {cells} cells"
-        result["notes"] |= dict.fromkeys(("qd_score", "coverage"), reason)
-        return
+        centroids, origin = cvt_centroids(cells, dim), "k-means, seed 0"
     result["qd_score"] = qd_score(quality, behavior, centroids)
     result["coverage"] = coverage(behavior, centroids)
-    result["settings"] |= {"cells": cells, "centroids": "published"}
+    result["settings"] |= {"cells": cells, "centroids": origin}
 
 
 def _add_score(result, quality, behavior, sigma, seed):

@@ -55,17 +55,22 @@ def mask_self(
 
 
 def map_rows(
-    function: Callable[[PyTree], PyTree], rows: PyTree, row_length: int
+    function: Callable[[PyTree], PyTree],
+    rows: PyTree,
+    row_length: int,
+    max_entries: int | None = None,
 ) -> PyTree:
-    """Apply ``function`` to rows in chunks of at most MAX_ENTRIES matrix entries.
+    """Apply ``function`` to rows in chunks of at most ``max_entries`` matrix entries.
 
     Args:
         function: From a pytree of arrays with leading axis ``c`` to another one.
         rows: Pytree of arrays with leading axis ``m``.
         row_length: Entries that one row costs.
+        max_entries: MAX_ENTRIES if None.
     """
     num_rows = jax.tree.leaves(rows)[0].shape[0]
-    chunk = max(1, MAX_ENTRIES // max(1, row_length))
+    max_entries = MAX_ENTRIES if max_entries is None else max_entries
+    chunk = max(1, max_entries // max(1, row_length))
     if chunk >= num_rows:
         return function(rows)
     whole = num_rows // chunk * chunk

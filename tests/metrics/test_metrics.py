@@ -22,6 +22,22 @@ def test_vendi_of_two_points_in_closed_form():
     np.testing.assert_allclose(metrics.vendi_score(behavior), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("d", [2, 8, 16])
+def test_vendi_of_many_points_against_all_eigenvalues(monkeypatch, d):
+    behavior = np.random.default_rng(d).random((2100, d))
+    estimate = metrics.vendi_estimate(behavior)
+    monkeypatch.setattr("softqd.metrics._vendi.MAX_EXACT", 10_000)
+    exact = metrics.vendi_estimate(behavior)
+    assert exact.stderr == 0.0
+    assert abs(estimate.value - exact.value) < 4 * estimate.stderr
+    assert estimate.stderr < 1e-3 * exact.value
+
+
+def test_vendi_of_many_identical_points():
+    found = metrics.vendi_estimate(np.full((2100, 3), 0.5))
+    assert abs(found.value - 1.0) < 4 * found.stderr < 1e-3
+
+
 def test_qvs_is_zero_for_a_negative_mean():
     behavior = np.array([[0.0], [1.0]])
     assert metrics.quality_vendi_score(np.array([-3.0, 1.0]), behavior) == 0.0
@@ -128,3 +144,61 @@ def test_evaluate_population_counts_negative_members_as_dark():
     np.testing.assert_allclose(found["soft_qd_score"], 2.0 / 1024, rtol=1e-6)
     assert found["notes"]["soft_qd_score"] == "1 members of negative quality count as 0"
     assert found["settings"]["sigma"] == metrics.default_sigma(2)
+
+
+def mean_square_to_nearest(centroids, d):
+    fresh = np.random.default_rng(9).random((20_000, d))
+    return (KDTree(centroids).query(fresh)[0] ** 2).mean()
+
+
+@pytest.mark.parametrize(("cells", "d"), [(512, 2), (512, 4)])
+def test_centroids_are_as_good_as_the_published_ones(cells, d):
+    """pyribs made the published ones from as many samples; within 1%."""
+    ours = mean_square_to_nearest(metrics.cvt_centroids(cells, d, seed=1), d)
+    theirs = mean_square_to_nearest(metrics.published_centroids(d, cells), d)
+    assert abs(ours / theirs - 1) < 0.01
+
+
+def test_centroids_are_cached_by_everything_they_depend_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOFTQD_CACHE", str(tmp_path / "new"))
+    first = metrics.cvt_centroids(5, 2, 0, num_samples=100)
+    (file,) = (tmp_path / "new").iterdir()
+    np.save(file, 2 * first)  # a mark, to see that the file is read
+    np.testing.assert_array_equal(
+        metrics.cvt_centroids(5, 2, 0, num_samples=100), 2 * first
+    )
+    other = metrics.cvt_centroids(5, 2, 1, num_samples=100)
+    assert not np.array_equal(other, first)
+    file.write_bytes(b"torn")
+    np.testing.assert_array_equal(
+        metrics.cvt_centroids(5, 2, 0, num_samples=100), first
+    )
+
+
+def test_centroids_without_a_writable_cache(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SOFTQD_CACHE", str(tmp_path / "file" / "below"))
+    assert metrics.cvt_centroids(3, 1, num_samples=50).shape == (3, 1)
+
+
+def test_more_cells_than_samples():
+    with pytest.raises(
+        ValueError, match="cells must be a whole number between 1 and 10"
+    ):
+        metrics.cvt_centroids(11, 2, num_samples=10)
+
+
+def test_one_cell_is_the_mean_of_the_samples():
+    samples = np.random.default_rng(0).random((1000, 3), dtype=np.float32)
+    found = metrics.cvt_centroids(1, 3, num_samples=1000)
+    np.testing.assert_allclose(found[0], samples.mean(0), rtol=1e-5)
+
+
+def test_evaluate_population_makes_centroids_where_none_are_published():
+    found = metrics.evaluate_population(
+        population(np.ones(4), np.random.default_rng(0).random((4, 3))),
+        (0.0, 1.0),
+        cells=16,
+    )
+    assert 1 / 16 <= found["coverage"] <= 4 / 16
+    assert found["settings"]["centroids"] == "k-means, seed 0"
