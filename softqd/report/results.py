@@ -40,6 +40,7 @@ LABELS = {
     "qvs": "QVS",
     "qd_score": "QD score",
     "coverage": "coverage",
+    "soft_qd_score": "Soft QD Score",
 }
 
 
