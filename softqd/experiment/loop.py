@@ -16,12 +16,10 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Int, PyTree
 
 from softqd.experiment import checkpoint
-from softqd.experiment.result import Result, versions
+from softqd.experiment.result import COUNTS, Result, versions
 from softqd.ops.checks import check_first_evaluation, check_solutions
 from softqd.types import Algorithm, Population, lift_arrays
 
-# What every iteration reports, in the order of a tally.
-COUNTS = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
 # Longest time between two returns to Python: how soon Ctrl-C and the bar react.
 _MAX_CHUNK_SECONDS = 0.5
 

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from softqd.experiment import config as configs
-from softqd.experiment.loop import COUNTS
-from softqd.experiment.result import Result
+from softqd.experiment.result import COUNTS, Result
 from softqd.experiment.run import run
 from softqd.metrics import METRICS, evaluate_population
 

@@ -18,12 +18,8 @@ import tomli_w
 
 from softqd.types import Population
 
-INTEGER_COLUMNS = (
-    "iteration",
-    "evaluations",
-    "gradient_evaluations",
-    "vector_jacobian_products",
-)
+# What every iteration reports, in the order in which it is tallied.
+COUNTS = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ def load(directory: str | Path) -> Result:
     history = {
         name: np.array(
             [float(x) for x in column],
-            dtype=np.int64 if name in INTEGER_COLUMNS else np.float64,
+            dtype=np.int64 if name in ("iteration", *COUNTS) else np.float64,
         )
         for name, column in zip(names, columns, strict=True)
     }

@@ -27,7 +27,7 @@ from softqd.ops.kernels import bump
 
 NUM_REPLICATES = 32
 # The default width gives a bump of quality 1 the volume of one of this many cells.
-DEFAULT_CELLS = 1024
+REFERENCE_CELLS = 1024
 _MAX_SAMPLES = 2**24
 
 
@@ -60,7 +60,7 @@ def default_sigma(dim: int, bounds: Any = None) -> float:
         volume = float(np.prod(high - low))
         if not (np.isfinite(volume) and (high > low).all()):
             raise ValueError("an unbounded space has no default sigma; give one")
-    return (volume / DEFAULT_CELLS) ** (1 / dim) / math.sqrt(2 * math.pi)
+    return (volume / REFERENCE_CELLS) ** (1 / dim) / math.sqrt(2 * math.pi)
 
 
 def bump_volume(sigma: float, dim: int) -> float:
@@ -90,7 +90,7 @@ def soft_qd_score(
             unit cube, if None.
         bounds: ``(low, high)``: integrate over this box instead of the whole space.
         seed: Of the random shifts.
-        num_samples: Points, rounded up to a multiple of the replicates.
+        num_samples: Points, rounded up to a power of two.
         rel_error: Add points until the standard error is at most this share of the
             value; not under `jax.jit` or `jax.grad`.
 

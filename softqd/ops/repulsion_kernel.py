@@ -1,7 +1,7 @@
 """Repulsion from the nearest neighbors in one GPU kernel, a solution per block.
 
 The plain twin is `softqd.objective.repulsion`, which says what is computed; XLA needs
-eight kernels for it. Here a row of distances never leaves the registers: it is summed
+several kernels for it. Here a row of distances never leaves the registers: it is summed
 up coordinate by coordinate, the k-th smallest is found by bisecting bit patterns, and
 the weighted differences are summed coordinate by coordinate again. Written in Pallas
 and lowered through Triton; it also runs in Pallas' interpreter. JAX 0.11 announces that

@@ -145,6 +145,23 @@ def test_non_finite_gradient_stops_the_run():
         softqd.run(algorithm, num_iterations=3)
 
 
+def test_non_finite_behavior_stops_the_run():
+    def evaluate(x):
+        behavior = jnp.where(x[0] > 0.5, jnp.nan, x[0])
+        return x[0], jnp.stack([behavior, x[1]])
+
+    problem = softqd.Problem(evaluate, lambda key: jnp.zeros(2))
+    algorithm = softqd.squad(
+        problem,
+        population_size=4,
+        batch_size=2,
+        num_neighbors=0,
+        optimizer=optax.sgd(0.2),
+    )
+    with pytest.raises(softqd.NonFiniteError, match="iteration 3: "):
+        softqd.run(algorithm, num_iterations=9)
+
+
 def test_failure_among_several_seeds_names_the_seed():
     def evaluate(x):
         return x[0], jax.nn.sigmoid(x)
