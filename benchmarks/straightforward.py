@@ -1,4 +1,4 @@
-"""The straightforward formulation of SQUAD on Linear Projection, to compare with.
+"""The straightforward formulation of SQUAD and the problems, to compare with.
 
 What one writes first from Algorithm 1: a full (1 + d)-row Jacobian per solution by
 `jacrev`, `lax.top_k` for the neighbors, gather and scatter of random batches, and a
@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from softqd.ops.ssim import ssim
+from softqd.problems._image_composition import hue
 
 LIMIT, SHIFT = 5.12, 2.048
 
@@ -42,6 +45,46 @@ def linear_projection(behavior_dim: int, solution_dim: int = 1024):
         behavior = folded.reshape(behavior_dim, -1).mean(1)
         quality = 100.0 * (worst - rastrigin(x)) / worst
         return quality, (behavior + LIMIT) / (2 * LIMIT)
+
+    return evaluate
+
+
+def image_composition(target, num_circles: int = 1024, softness: float = 10.0):
+    """Quality and behavior of one solution (7 * num_circles,), by a scan over circles.
+
+    Written after the paper's text: automatic differentiation through the scan, `top_k`
+    over all distances, HSV hue taken for radians as published.
+    """
+    size = target.shape[0]
+    y, x = (z.astype(jnp.float32) for z in jnp.mgrid[:size, :size])
+
+    def draw(canvas, circle):
+        cx, cy, radius, *color, alpha = circle
+        val = ((x - size * cx) ** 2 + (y - size * cy) ** 2) - (
+            radius * size / 2 + 1
+        ) ** 2
+        a = (alpha * jax.nn.sigmoid(-val / softness))[..., None]
+        return canvas * (1 - a) + a * jnp.stack(color), None
+
+    def behaviors(unit):
+        radius, color = unit[:, 2], unit[:, 3:6]
+        spread = jnp.sqrt(jnp.var(radius * size / 2) + 1e-6) / (size / 4)
+        colors = jnp.linalg.norm(color - color.mean(0), axis=1).mean() / (3**0.5 / 2)
+        h = hue(color)
+        harmony = jnp.hypot(jnp.cos(h).mean(), jnp.sin(h).mean())
+        delta = size * (unit[:, None, :2] - unit[None, :, :2])
+        distance = jnp.sqrt((delta**2).sum(-1) + 1e-6)
+        distance = jnp.where(jnp.eye(num_circles, dtype=bool), jnp.inf, distance)
+        near = -jax.lax.top_k(-distance, 5)[0].mean()
+        clustering = 1 - near / (0.25 * (2 * size**2) ** 0.5)
+        return jnp.clip(
+            jnp.stack([radius.mean(), spread, colors, harmony, clustering]), 0, 1
+        )
+
+    def evaluate(solution):
+        unit = jax.nn.sigmoid(solution.reshape(num_circles, 7))
+        picture, _ = jax.lax.scan(draw, jnp.ones((size, size, 3)), unit)
+        return 50 * (ssim(picture, target, filter_size=5) + 1), behaviors(unit)
 
     return evaluate
 

@@ -23,6 +23,7 @@ from softqd.metrics import (
     soft_qd_score,
 )
 from softqd.objective import squad_objective
+from softqd.ops.circles import Circles, render_circles
 from softqd.types import Algorithm, Evaluation, Population, Problem
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Algorithm",
     "CheckpointError",
+    "Circles",
     "Estimate",
     "Evaluation",
     "NonFiniteError",
@@ -42,6 +44,7 @@ __all__ = [
     "lower_bound",
     "metrics",
     "problems",
+    "render_circles",
     "run",
     "select",
     "soft_qd_score",

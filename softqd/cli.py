@@ -228,6 +228,22 @@ def select_members(
     )
 
 
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="What to fetch: vermeer.")],
+) -> None:
+    """Download what a problem needs, once; it is verified and kept."""
+    from softqd import registry
+
+    get = registry.lookup(
+        "download",
+        name,
+        registry.DOWNLOADS,
+        f"choose from {', '.join(registry.DOWNLOADS)}",
+    )
+    _console().print(f"{name}: {get()}", highlight=False, soft_wrap=True)
+
+
 def _checked(population: Any) -> Any:
     """Refuse a population file that no metric can use."""
     import numpy as np

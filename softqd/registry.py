@@ -10,11 +10,15 @@ from softqd import algorithms, problems
 
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,
+    "image_composition": problems.image_composition,
     "linear_projection": problems.linear_projection,
     "sphere": problems.sphere,
 }
 
 ALGORITHMS: dict[str, Callable] = {"squad": algorithms.squad}
+
+# What can be fetched once: each returns the path in the cache.
+DOWNLOADS: dict[str, Callable] = {"vermeer": problems.fetch_vermeer}
 
 # Defaults of arguments that are objects, as configurations spell them.
 DEFAULT_TEXTS: dict[str, dict[str, Any]] = {"squad": {"optimizer": "adam(0.05)"}}
@@ -50,6 +54,21 @@ PRESETS: dict[str, Preset] = {
         "linear_projection",
         {"behavior_dim": 16},
         {"squad": {"gamma_sq": 1.0}},
+    ),
+    "ic": Preset(
+        "Image Composition, 1024 circles repaint Vermeer (published settings)",
+        "image_composition",
+        {"target": "vermeer"},
+        {"squad": {"gamma_sq": 1.0}},
+        cells=1024,
+    ),
+    "ic-small": Preset(
+        "Image Composition, 128 circles and a portrait that comes along",
+        "image_composition",
+        {"num_circles": 128},
+        {"squad": {"gamma_sq": 1.0, "population_size": 128, "batch_size": 32}},
+        iterations=300,
+        cells=1024,
     ),
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",

@@ -123,6 +123,8 @@ class Problem:
         quality_bounds: ``(low, high)`` of the quality, for reports only.
         render: One solution to an image ``(height, width, 3)`` in [0, 1].
         sample_evaluations: Evaluations that one call of ``sample`` spends.
+        behavior_names: One word or two per behavior dimension, for figures.
+        target: Image ``(height, width, 3)`` to show beside rendered solutions.
 
     Raises:
         TypeError: If a function is not callable.
@@ -145,6 +147,8 @@ class Problem:
     quality_bounds: tuple[float, float] | None = None
     render: Callable | None = None
     sample_evaluations: int = 0
+    behavior_names: tuple[str, ...] | None = None
+    target: Any = None
 
     def __post_init__(self):
         if not callable(self.evaluate):
@@ -194,12 +198,13 @@ class Problem:
 
     def tree_flatten(self):
         """Split into functions, whose arrays are leaves, and static data."""
-        children = (self.evaluate, self.sample, self.render)
+        children = (self.evaluate, self.sample, self.render, self.target)
         static = (
             self.behavior_bounds,
             self.name,
             self.quality_bounds,
             self.sample_evaluations,
+            self.behavior_names,
         )
         return children, static
 
@@ -212,10 +217,12 @@ class Problem:
             "evaluate",
             "sample",
             "render",
+            "target",
             "behavior_bounds",
             "name",
             "quality_bounds",
             "sample_evaluations",
+            "behavior_names",
         ]
         for name, value in zip(names, (*children, *static), strict=True):
             object.__setattr__(problem, name, value)

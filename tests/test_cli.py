@@ -7,10 +7,12 @@ import time
 import tomllib
 
 import numpy as np
+import pooch
 import pytest
 
 import softqd
 from softqd import cli
+from softqd.experiment import progress
 
 SMALL = [
     "--set",
@@ -312,3 +314,41 @@ def test_select_writes_the_members_that_matter(capsys, tmp_path):
     assert f"{share:.1%} of the Soft QD Score" in text
     line = complaint(capsys, "select", tmp_path / "p.npz", "--size", "51", "--out", out)
     assert "size must be a whole number between 1 and 50; got 51" in line
+
+
+def test_the_paper_run_is_refused_without_the_painting(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("SOFTQD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(pooch, "retrieve", _unreachable)
+    for command in (["run", "ic", "--out", tmp_path / "a"], ["fetch", "vermeer"]):
+        line = complaint(capsys, *command)
+        assert "softqd fetch vermeer" in line
+        assert "--set target=PATH" in line
+    assert not (tmp_path / "a").exists()
+    assert "did you mean 'vermeer'" in complaint(capsys, "fetch", "vermer")
+
+
+def _unreachable(*_, **__):
+    raise ConnectionError
+
+
+def test_image_runs_have_a_gallery_and_say_how_long_they_take(
+    capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(progress, "_LONG", 0.0)
+    settings = ["num_circles=8", "size=12", "population_size=6", "batch_size=3"]
+    arguments = [part for text in settings for part in ("--set", text)]
+    status, _, err = invoke(
+        capsys,
+        "run",
+        "ic-small",
+        *arguments,
+        "--iterations",
+        "2",
+        "--out",
+        tmp_path / "a",
+    )
+    assert status == 0
+    assert "this run will take about" in err
+    assert (tmp_path / "a" / "figures" / "gallery.png").exists()
+    metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
+    assert metrics["settings"]["cells"] == 1024

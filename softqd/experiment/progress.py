@@ -10,6 +10,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+# A run that takes longer than this is announced, in seconds.
+_LONG = 60.0
+
 
 class ProgressBar:
     """A context manager around a rich progress bar on standard error."""
@@ -22,9 +25,18 @@ class ProgressBar:
             TextColumn("{task.fields[text]}"),
             console=Console(stderr=True),
         )
+        self._is_announced = False
         self._task = self._progress.add_task(
             "run", total=1.0, iteration=0, text="compiling"
         )
+
+    def announce(self, seconds: float) -> None:
+        """Say once how long a long run will take, by what its first iteration took."""
+        if not self._is_announced and seconds > _LONG:
+            self._progress.console.print(
+                f"this run will take about {duration(seconds)}", highlight=False
+            )
+        self._is_announced = True
 
     def update(self, share: float, iteration: int, latest: dict[str, float]) -> None:
         """Show how far the run is, its iteration and its newest figures."""
@@ -42,3 +54,19 @@ class ProgressBar:
 
     def __exit__(self, *exception) -> None:
         self._progress.stop()
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the words of a clock, to two figures or so.
+
+    Examples:
+        >>> duration(75), duration(600), duration(7500)
+        ('1 min 15 s', '10 min', '2 h 5 min')
+    """
+    whole = round(seconds)
+    if whole >= 600:
+        hours, minutes = divmod(round(whole / 60), 60)
+        parts = [(hours, "h"), (minutes, "min")]
+    else:
+        parts = [(whole // 60, "min"), (whole % 60, "s")]
+    return " ".join(f"{n} {unit}" for n, unit in parts if n) or "0 s"

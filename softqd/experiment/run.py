@@ -114,6 +114,13 @@ class _Limits(NamedTuple):
             return 0
         return left
 
+    def seconds_left(self, loop: Loop) -> float:
+        """About how long the run will go on."""
+        seconds = self.steps_left(loop) * loop.seconds_per_step
+        if self.max_seconds is not None:
+            seconds = min(seconds, self.max_seconds - loop.seconds)
+        return seconds
+
     def share_done(self, loop: Loop) -> float:
         """How far the run is towards its nearest limit, from 0 to 1."""
         spent = (loop.iteration, loop.counts["evaluations"], loop.seconds)
@@ -168,6 +175,7 @@ def _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback):
                     loop.save(folder)
                     last_save = time.perf_counter()
             if bar is not None:
+                bar.announce(limits.seconds_left(loop))
                 bar.update(limits.share_done(loop), loop.iteration, loop.latest())
         loop.log()
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from softqd.metrics._vendi import check_behavior
+from softqd.ops.cache import cache_folder
 from softqd.ops.checks import check_count
 from softqd.ops.cvt import kmeans, nearest_centroid
 
@@ -104,7 +105,7 @@ def cvt_centroids(
     check_count("num_samples", num_samples, 1)
     check_count("cells", cells, 1, num_samples)
     name = f"cvt_cells{cells}_dim{dim}_seed{seed}_samples{num_samples}.npy"
-    folder = Path(os.environ.get("SOFTQD_CACHE", Path.home() / ".cache" / "softqd"))
+    folder = cache_folder()
     cached = _read(folder / name, (cells, dim))
     if cached is not None:
         return cached

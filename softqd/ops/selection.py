@@ -35,13 +35,22 @@ def smallest(values: Float[Array, "m n"], k: int) -> Float[Array, "m n"]:
         >>> smallest(jnp.array([[3.0, 2.0, 1.0, 2.0]]), 2)
         Array([[0. , 0.5, 1. , 0.5]], dtype=float32)
     """
+    return share_of(values, kth_smallest(values, k), k)
+
+
+def kth_smallest(values: Float[Array, "m n"], k: int) -> Float[Array, " m"]:
+    """The k-th smallest entry of every row, in the way that suits the device.
+
+    Raises:
+        ValueError: If ``k`` is out of range.
+    """
     if not 1 <= k <= values.shape[1]:
         raise ValueError(f"k must be between 1 and {values.shape[1]}; got {k}")
     kth_on_cpu = kth_by_minima if k <= _MAX_MINIMA else kth_by_heap
     return jax.lax.platform_dependent(
         values,
-        cpu=lambda v: share_of(v, kth_on_cpu(v, k), k),
-        default=lambda v: share_of(v, kth_by_sort(v, k), k),
+        cpu=lambda v: kth_on_cpu(v, k),
+        default=lambda v: kth_by_sort(v, k),
     )
 
 

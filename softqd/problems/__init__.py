@@ -1,7 +1,15 @@
 """Benchmark problems, each a function that returns a `softqd.Problem`."""
 
 from softqd.problems._arm import arm
+from softqd.problems._image_composition import image_composition
 from softqd.problems._linear_projection import linear_projection
 from softqd.problems._sphere import sphere
+from softqd.problems._targets import fetch_vermeer
 
-__all__ = ["arm", "linear_projection", "sphere"]
+__all__ = [
+    "arm",
+    "fetch_vermeer",
+    "image_composition",
+    "linear_projection",
+    "sphere",
+]

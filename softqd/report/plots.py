@@ -1,6 +1,6 @@
 """Figures of one run. Every function takes arrays, draws, and returns a figure.
 
-The only module that imports matplotlib. Colors are viridis throughout: readable in
+Colors are viridis throughout: readable in
 print and with color-blind eyes.
 """
 
@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 
 from softqd.experiment.result import Result
 from softqd.metrics import behavior_value
+from softqd.report.gallery import gallery
 from softqd.types import Problem
 
 # Up to this dimension every pair of behaviors gets its own panel.
@@ -243,6 +244,8 @@ def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[
     }
     if behavior.shape[1] == 2:
         figures["value_map"] = value_map(quality, behavior, bounds)
+    if problem.render is not None:
+        figures["gallery"] = gallery(problem, population)
     paths = []
     for name, figure in figures.items():
         paths.append(directory / f"{name}.png")

@@ -1,0 +1,87 @@
+"""A gallery of rendered solutions: the best, and the ends of every behavior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import matplotlib
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+
+from softqd.types import Population, Problem
+
+# Behaviors that get a row; more would not be looked at.
+MAX_ROWS = 8
+_SHARES = {"low": 0.0, "middle": 0.5, "high": 1.0}
+
+
+def gallery(problem: Problem, population: Population) -> Figure:
+    """Target and best solution, then each behavior at its low, middle and high end.
+
+    Every picture says its behavior's value and its quality.
+
+    Args:
+        problem: A problem with ``render``; its ``target`` is shown where it has one.
+        population: At least one occupied row.
+
+    Raises:
+        ValueError: If the problem cannot render or the population is empty.
+    """
+    kept = population.compact()
+    if problem.render is None:
+        raise ValueError(f"problem {problem.name!r} has no render function")
+    if not len(kept.quality):
+        raise ValueError("the population is empty: there is nothing to draw")
+    dim = min(kept.behavior.shape[1], MAX_ROWS)
+    names = behavior_names(problem, kept.behavior.shape[1])[:dim]
+    rows = [low_middle_high(np.asarray(kept.behavior)[:, k]) for k in range(dim)]
+    best = int(kept.quality.argmax())
+    pictures = rendered(problem, kept.solutions, np.concatenate([[best], *rows]))
+    with matplotlib.rc_context({"figure.dpi": 120, "font.size": 8}):
+        figure = Figure(figsize=(6.2, 2.05 * (dim + 1)), layout="constrained")
+        grid = figure.subplots(dim + 1, 3)
+        for axes in grid.ravel():
+            axes.set_axis_off()
+        if problem.target is not None:
+            _show(grid[0, 0], problem.target, "target")
+        title = f"best: quality {kept.quality[best]:.4g}"
+        _show(grid[0, 1], pictures[0], title)
+        for k, (name, members) in enumerate(zip(names, rows, strict=True)):
+            for column, (end, member) in enumerate(zip(_SHARES, members, strict=True)):
+                value, quality = kept.behavior[member, k], kept.quality[member]
+                title = f"{name}, {end}: {value:.3g}\nquality {quality:.4g}"
+                _show(grid[k + 1, column], pictures[1 + 3 * k + column], title)
+    return figure
+
+
+def low_middle_high(values: Float[np.ndarray, " n"]) -> Int[np.ndarray, " 3"]:
+    """Indices of the smallest, the median and the largest value.
+
+    Examples:
+        >>> low_middle_high(np.array([5.0, 1.0, 3.0])).tolist()
+        [1, 2, 0]
+    """
+    order = np.argsort(values, kind="stable")
+    places = [round(share * (len(order) - 1)) for share in _SHARES.values()]
+    return order[places]
+
+
+def behavior_names(problem: Problem, dim: int) -> tuple[str, ...]:
+    """The problem's names of its behaviors, or numbers from 1."""
+    names = problem.behavior_names
+    return names or tuple(f"behavior {i + 1}" for i in range(dim))
+
+
+def rendered(
+    problem: Problem, solutions: Any, members: Int[np.ndarray, " m"]
+) -> Float[np.ndarray, "m h w 3"]:
+    """Pictures of some solutions, one after the other."""
+    chosen = jax.tree.map(lambda x: np.asarray(x)[members], solutions)
+    return np.asarray(jax.jit(lambda s: jax.lax.map(problem.render, s))(chosen))
+
+
+def _show(axes: Any, picture: Any, title: str) -> None:
+    axes.imshow(np.clip(picture, 0.0, 1.0), interpolation="nearest")
+    axes.set_title(title, fontsize=7)

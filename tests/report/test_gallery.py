@@ -1,0 +1,56 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import softqd
+from softqd.report.gallery import gallery
+
+
+def make(dim=2, target=None):
+    """Solutions are gray values; behavior and picture show them."""
+    return softqd.Problem(
+        lambda x: (x.sum(), jnp.broadcast_to(x, (dim,))),
+        behavior_bounds=(0.0, 1.0),
+        render=lambda x: jnp.broadcast_to(x, (4, 4, 3)),
+        target=target,
+    )
+
+
+def population(values):
+    x = np.asarray(values, np.float32)
+    return softqd.Population(
+        x[:, None], 1 - x, np.stack([x, -x], 1), np.ones(len(x), bool)
+    )
+
+
+def test_pictures_are_the_best_and_the_ends():
+    figure = gallery(make(target=np.full((4, 4, 3), 0.25)), population([0.9, 0.1, 0.5]))
+    shown = [float(a.images[0].get_array().mean()) for a in figure.axes if a.images]
+    first, second = [0.1, 0.5, 0.9], [0.9, 0.5, 0.1]
+    np.testing.assert_allclose(shown, [0.25, 0.1, *first, *second], rtol=1e-6)
+    titles = [a.get_title() for a in figure.axes if a.images]
+    assert titles[1] == "best: quality 0.9"
+    assert titles[4] == "behavior 1, high: 0.9\nquality 0.1"
+
+
+def test_one_solution_and_no_target():
+    figure = gallery(make(), population([0.4]))
+    assert sum(bool(a.images) for a in figure.axes) == 1 + 3 * 2
+
+
+def test_names_of_the_problem():
+    problem = softqd.problems.image_composition(num_circles=6, size=8)
+    solutions = jax.vmap(problem.sample)(jax.random.split(jax.random.key(0), 4))
+    quality, behavior = jax.vmap(problem.evaluate)(solutions)
+    everyone = softqd.Population(solutions, quality, behavior, jnp.ones(4, bool))
+    titles = [a.get_title() for a in gallery(problem, everyone).axes]
+    assert titles[0] == "target"
+    assert sum("clustering" in title for title in titles) == 3
+
+
+def test_what_cannot_be_drawn():
+    with pytest.raises(ValueError, match="has no render"):
+        gallery(softqd.problems.arm(), population([0.5]))
+    with pytest.raises(ValueError, match="empty"):
+        gallery(make(), population([]))
