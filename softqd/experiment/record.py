@@ -11,22 +11,35 @@ to one list per seed, for up to ten seeds), ``seconds`` (all seeds together),
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from softqd.experiment import config as configs
 from softqd.experiment.result import COUNTS, Result
 from softqd.experiment.run import run
-from softqd.metrics import METRICS, evaluate_population
+from softqd.metrics import (
+    METRICS,
+    centroids_of,
+    evaluate_population,
+    qd_score,
+    quality_vendi_score,
+    to_unit,
+)
+from softqd.types import Algorithm, Population
 
 SCHEMA = 1
 _HISTORY_POINTS = 26
 _HISTORY_SEEDS = 10
 _HISTORY_COLUMNS = ("iteration", "evaluations", "mean_quality", "max_quality")
+# Metrics of the whole population that can be followed over a run.
+_CURVES = ("qd_score", "qvs")
 
 
 def record(
@@ -36,9 +49,12 @@ def record(
     settings: Sequence[str] = (),
     variant: str = "published",
     num_iterations: int | None = None,
+    curves: bool = False,
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Run a preset over several seeds in one program and return its record.
+    """Run a preset over several seeds and return its record.
+
+    The seeds advance together in one program, or one after the other with ``curves``.
 
     Args:
         preset: A name of `softqd list`.
@@ -47,21 +63,24 @@ def record(
         settings: ``name=value`` texts that depart from the preset.
         variant: What to call these settings.
         num_iterations: Instead of the preset's.
+        curves: Also follow QD score and QVS over the run.
         progress: Show a progress bar.
     """
     config = configs.with_settings(configs.from_name(preset, algorithm), list(settings))
     iterations = num_iterations or config["run"]["iterations"]
     config["run"] |= {"iterations": iterations}
     problem, built = configs.build(config)
-    results = run(
-        built,
-        seed=list(seeds),
-        num_iterations=iterations,
-        log_every=max(1, iterations // (_HISTORY_POINTS - 1)),
-        progress=progress,
-    )
-    cells = config["run"]["cells"]
-    bounds = problem.bounds(results[0].population.behavior.shape[1])
+    options = {
+        "num_iterations": iterations,
+        "log_every": max(1, iterations // (_HISTORY_POINTS - 1)),
+        "progress": progress,
+    }
+    cells, bounds = config["run"]["cells"], problem.bounds(problem.behavior_dim)
+    if curves:
+        follow = functools.partial(_measures, bounds=bounds, cells=cells)
+        results = [_run_following(built, seed, options, follow) for seed in seeds]
+    else:
+        results = run(built, seed=list(seeds), **options)
     evaluated = [
         evaluate_population(r.population, bounds, cells=cells) for r in results
     ]
@@ -77,10 +96,37 @@ def record(
         "seeds": list(seeds),
         "metrics": metrics,
         "history": _thin_history(results),
-        "seconds": results[0].timings["run"],
+        "seconds": sum(r.timings["run"] for r in (results if curves else results[:1])),
         "compile_seconds": results[0].timings["compile"],
         "versions": results[0].versions,
     }
+
+
+def _run_following(
+    algorithm: Algorithm, seed: int, options: dict[str, Any], follow: Callable
+) -> Result:
+    """Run one seed; its history also holds what ``follow`` says of the population."""
+    start = algorithm.population(jax.jit(algorithm.init)(jax.random.key(seed)))
+    rows = [follow(start)]
+    result = run(
+        algorithm,
+        seed=seed,
+        callback=lambda point: rows.append(follow(point.population())),
+        **options,
+    )
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return dataclasses.replace(result, history={**result.history, **columns})
+
+
+def _measures(population: Population, bounds: Any, cells: int) -> dict[str, float]:
+    kept = population.compact()
+    quality, behavior = np.asarray(kept.quality), np.asarray(kept.behavior)
+    unit = to_unit(bounds, behavior)
+    if unit is None:
+        raise ValueError("curves need a bounded behavior space")
+    centroids = centroids_of(unit.shape[1], cells)[0]
+    values = (qd_score(quality, unit, centroids), quality_vendi_score(quality, unit))
+    return dict(zip(_CURVES, map(float, values), strict=True))
 
 
 def save(entry: dict[str, Any], directory: str | Path) -> Path:
@@ -126,5 +172,6 @@ def check(entry: dict[str, Any]) -> dict[str, Any]:
 def _thin_history(results: list[Result]) -> dict[str, list[list[float]]]:
     return {
         name: [np.round(r.history[name], 4).tolist() for r in results[:_HISTORY_SEEDS]]
-        for name in _HISTORY_COLUMNS
+        for name in (*_HISTORY_COLUMNS, *_CURVES)
+        if name in results[0].history
     }

@@ -8,7 +8,12 @@ from softqd.metrics._archive import (
     qd_score,
 )
 from softqd.metrics._bounds import lower_bound, overlap_error, truncation_error
-from softqd.metrics._evaluate import METRICS, evaluate_population, to_unit
+from softqd.metrics._evaluate import (
+    METRICS,
+    centroids_of,
+    evaluate_population,
+    to_unit,
+)
 from softqd.metrics._select import select
 from softqd.metrics._soft_qd import (
     Estimate,
@@ -27,6 +32,7 @@ __all__ = [
     "Estimate",
     "behavior_value",
     "cell_of",
+    "centroids_of",
     "coverage",
     "cvt_centroids",
     "default_sigma",

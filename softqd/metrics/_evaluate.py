@@ -94,11 +94,16 @@ def _add_vendi(result, quality, behavior, seed):
         result["notes"] |= dict.fromkeys(("vendi_score", "qvs"), note)
 
 
-def _add_cells(result, quality, behavior, cells):
-    dim, origin = behavior.shape[1], "published"
+def centroids_of(dim: int, cells: int) -> tuple[np.ndarray, str]:
+    """Published centroids where they exist, else our own; and which of the two."""
     centroids = published_centroids(dim, cells)
-    if centroids is None:
-        centroids, origin = cvt_centroids(cells, dim), "k-means, seed 0"
+    if centroids is not None:
+        return centroids, "published"
+    return cvt_centroids(cells, dim), "k-means, seed 0"
+
+
+def _add_cells(result, quality, behavior, cells):
+    centroids, origin = centroids_of(behavior.shape[1], cells)
     result["qd_score"] = qd_score(quality, behavior, centroids)
     result["coverage"] = coverage(behavior, centroids)
     result["settings"] |= {"cells": cells, "centroids": origin}
