@@ -257,13 +257,18 @@ def _read(file: Path, quality: str | None, behavior: str | None) -> tuple[Any, s
 
 def _bounds_of(file: Path, text: str | None, behavior: Any) -> tuple[Any, str]:
     """Bounds given, of the run the file belongs to, or [0, 1] if that is possible."""
+    import numpy as np
+
     from softqd.experiment import config as configs
 
     dim = behavior.shape[1]
     if text is not None:
         pairs = _parse_bounds(text, dim)
         shown = " x ".join(f"[{low:g}, {high:g}]" for low, high in pairs)
-        return tuple(zip(*pairs, strict=True)), f"{shown} as given"
+        low, high = np.array(pairs, behavior.dtype).T
+        outside = int(((behavior < low) | (behavior > high)).any(1).sum())
+        note = f", {outside} of {len(behavior)} outside put on the border"
+        return (low, high), f"{shown} as given{note if outside else ''}"
     neighbor = file.parent / "config.toml"
     if neighbor.exists():
         problem, _ = configs.build(configs.from_file(neighbor))
@@ -271,7 +276,7 @@ def _bounds_of(file: Path, text: str | None, behavior: Any) -> tuple[Any, str]:
     if behavior.min() < 0 or behavior.max() > 1:
         raise UsageError(
             f"{file}: behaviors span {behavior.min():g} to {behavior.max():g} and no "
-            "run folder says their bounds; give --bounds LOW,HIGH"
+            "run folder says their bounds; give --bounds LOW,HIGH or LOW:HIGH for each"
         )
     return (0.0, 1.0), "[0, 1], assumed"
 

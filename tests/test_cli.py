@@ -382,6 +382,9 @@ def test_evaluate_a_csv_says_what_it_read_and_uses_each_bound(capsys, tmp_path):
 
 def test_evaluate_wants_a_bound_for_each_behavior(capsys, tmp_path):
     command = ["evaluate", write_archive(tmp_path / "a.csv"), *ARCHIVE_OPTIONS[:4]]
+    assert "outside" not in invoke(capsys, *command, "--bounds", "-9,9")[1]
+    out = invoke(capsys, *command, "--bounds", "0:1,-1:1")[1]
+    assert "[0, 1] x [-1, 1] as given, 2 of 4 outside put on the border" in out
     for bounds, message in (
         ("0:1", "--bounds wants 2 pairs LOW:HIGH; got '0:1'"),
         ("0:1,5", "--bounds wants LOW,HIGH or a LOW:HIGH for each behavior"),
@@ -422,7 +425,8 @@ def test_warm_start_from_a_csv(capsys, folder, tmp_path):
 
 
 def test_evaluate_missing_file(capsys, tmp_path):
-    assert "nothing.npz" in complaint(capsys, "evaluate", tmp_path / "nothing.npz")
+    path = tmp_path / "nothing.npz"
+    assert f"there is no file {path}" in complaint(capsys, "evaluate", path)
 
 
 def test_select_writes_the_members_that_matter(capsys, tmp_path):

@@ -44,6 +44,7 @@ def load_population(
         behavior: Columns or arrays that hold the behavior, in order; guessed if None.
 
     Raises:
+        FileNotFoundError: If there is no such file.
         ValueError: If the file is damaged, empty, holds pickled objects or values that
             are not finite, or if a part is missing or does not fit the others.
 
@@ -78,6 +79,8 @@ def read_population(
 
 def _is_npz(path: Path) -> bool:
     """Whether a file is an .npz or else, as far as its first bytes say, a CSV."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the population.npz in it")
     with open(path, "rb") as file:

@@ -64,6 +64,13 @@ def test_a_device_that_is_not_here_says_what_to_do():
         as_array(Foreign(QUALITY, rocm))
 
 
+def test_arrays_on_a_device_of_jax_go_there_directly(monkeypatch):
+    monkeypatch.setattr("softqd.ops.checks._DLPACK_CPU", None)  # as if not the CPU
+    found = as_array(Foreign(QUALITY.astype(np.float32)))
+    assert isinstance(found, jax.Array)
+    np.testing.assert_array_equal(found, QUALITY)
+
+
 @pytest.mark.parametrize(
     ("function", "arrays"),
     [
