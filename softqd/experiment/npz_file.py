@@ -41,6 +41,8 @@ def read_npz(path: Path, quality: str | None, behavior: list[str]) -> Parts:
         ]
         leaves = _leaves(held, "solutions") or _leaves(held, "genotypes")
         arrays = {x: _array(path, file, x) for x in (quality, *columns, *leaves)}
+    for name in (quality, *columns):  # solutions may be of any type
+        arrays[name] = _floats(path, name, arrays[name])
     if arrays[quality].shape[1:] == (1,):  # QDax' fitnesses
         arrays[quality] = arrays[quality][:, 0]
     for name in behavior:
@@ -56,8 +58,7 @@ def _parts(
     arrays: Arrays, quality: str, columns: list[str], leaves: list[str], origin: str
 ) -> Parts:
     """Put behaviors side by side and drop the empty slots of a repertoire."""
-    f = _floats(arrays[quality])
-    b = np.hstack([_floats(arrays[name]) for name in columns])
+    f, b = arrays[quality], np.hstack([arrays[name] for name in columns])
     is_empty = np.zeros(len(f), dtype=bool)
     if quality == "fitnesses":
         is_empty = np.isneginf(f) | np.isnan(f) | np.isnan(b).any(1)
@@ -95,17 +96,20 @@ def _held(
 
 def _array(path: Path, file: Any, name: str) -> np.ndarray:
     try:
-        array = np.asarray(file[name])
+        return np.asarray(file[name])
     except Exception as error:
         if "allow_pickle" in str(error):
             raise ValueError(no_pickle(path)) from None
         raise ValueError(not_readable(path, f"array {name!r}: {error}")) from None
+
+
+def _floats(path: Path, name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise ValueError(
             f"{path}: array {name!r} has type {array.dtype}, expected numbers; save it "
             "as float32"
         )
-    return array
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
 def _check_shapes(path: Path, arrays: Arrays, quality: str, columns: list[str]) -> None:
@@ -122,7 +126,3 @@ def _check_shapes(path: Path, arrays: Arrays, quality: str, columns: list[str]) 
                 f"{path}: {name} has shape {array.shape}, but {quality} has {len(f)} "
                 "rows"
             )
-
-
-def _floats(array: np.ndarray) -> np.ndarray:
-    return array if array.dtype.kind == "f" else array.astype(np.float64)

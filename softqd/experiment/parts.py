@@ -105,7 +105,8 @@ def span(names: Sequence[str]) -> str:
 
 def not_readable(path: Path, why: Any) -> str:
     """The line about a file that is damaged, or of another kind."""
-    return f"{path} is not a readable population file (.npz or CSV): {why}"
+    reason = " ".join(str(why).split())
+    return f"{path} is not a readable population file (.npz or CSV): {reason}"
 
 
 def no_pickle(path: Path) -> str:
