@@ -13,7 +13,8 @@ from softqd import metrics, problems
 from softqd.algorithms import squad
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.loop import NonFiniteError
-from softqd.experiment.result import Result, load, load_population
+from softqd.experiment.readers import load_population
+from softqd.experiment.result import Result, load
 from softqd.experiment.run import run
 from softqd.metrics import (
     Estimate,

@@ -7,11 +7,10 @@ in closed form from one pass over the population, and the tests hold the two tog
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from softqd.ops.checks import check_population
@@ -26,7 +25,7 @@ QUALITY_FLOOR = 1e-6
 
 
 def squad_objective(
-    quality: ArrayLike, behavior: ArrayLike, gamma_sq: float | Array
+    quality: Any, behavior: Any, gamma_sq: float | Array
 ) -> Float[Array, ""]:
     r"""The SQUAD objective over all pairs, Eq. (5), without the leading constant.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -45,6 +46,81 @@ class Population(NamedTuple):
         """Keep the occupied rows only, as NumPy arrays."""
         keep = np.asarray(self.occupied)
         return jax.tree.map(lambda leaf: np.asarray(leaf)[keep], self)
+
+    def to_pandas(self) -> Any:
+        """The occupied rows as a pandas DataFrame of float64.
+
+        Columns are ``quality``, ``behavior_0``, ..., ``solution_0``, ... in the order
+        of the raveled solution; for a pytree ``solution/<name>_0``, ... for each leaf.
+        `softqd.load_population` reads what its ``to_csv`` writes.
+
+        Raises:
+            ImportError: If pandas is not installed.
+
+        Examples:
+            >>> import numpy as np
+            >>> quality, behavior = np.array([1.0, 2.0]), np.array([[0.1], [0.2]])
+            >>> population = Population(np.eye(2), quality, behavior, np.ones(2, bool))
+            >>> population.to_pandas().columns.tolist()
+            ['quality', 'behavior_0', 'solution_0', 'solution_1']
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_pandas needs pandas: pip install pandas") from None
+        kept = self.compact()
+        columns = {"quality": kept.quality.astype(np.float64)}
+        parts = [("behavior", kept.behavior)]
+        for name, part in parts + named_leaves(kept.solutions, "solution"):
+            flat = _raveled(part).astype(np.float64)
+            columns |= {f"{name}_{i}": flat[:, i] for i in range(flat.shape[1])}
+        return pd.DataFrame(columns)
+
+    def to_ribs(self) -> dict[str, np.ndarray]:
+        """The occupied rows as the arguments of a pyribs archive's ``add``.
+
+        ``archive.add(**population.to_ribs())``; a pytree is raveled leaf by leaf.
+
+        Examples:
+            >>> import numpy as np
+            >>> solutions = {"a": np.ones((2, 3)), "b": np.zeros((2, 2, 2))}
+            >>> population = Population(
+            ...     solutions, np.ones(2), np.zeros((2, 1)), np.array([True, False]))
+            >>> {name: array.shape for name, array in population.to_ribs().items()}
+            {'solution': (1, 7), 'objective': (1,), 'measures': (1, 1)}
+        """
+        kept = self.compact()
+        none = np.zeros((len(kept.quality), 0), np.float32)  # as files may hold none
+        leaves = [none, *map(_raveled, jax.tree.leaves(kept.solutions))]
+        return {
+            "solution": np.concatenate(leaves, axis=1),
+            "objective": np.asarray(kept.quality),
+            "measures": np.asarray(kept.behavior),
+        }
+
+
+def named_leaves(tree: PyTree, root: str) -> list[tuple[str, Any]]:
+    """Leaves with their paths, such as ``root/layer/weight``; ``root`` if it is one.
+
+    Examples:
+        >>> named_leaves({"a": {"w": 1}, "b": [2]}, "solutions")
+        [('solutions/a/w', 1), ('solutions/b/0', 2)]
+    """
+    return [
+        ("/".join([root, *map(_key_name, keys)]), leaf)
+        for keys, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    ]
+
+
+def _raveled(rows: Any) -> np.ndarray:
+    return rows.reshape(len(rows), math.prod(rows.shape[1:]))
+
+
+def _key_name(key: Any) -> str:
+    for attribute in ("key", "name", "idx"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
 
 
 class Algorithm(NamedTuple):

@@ -1,5 +1,6 @@
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -293,8 +294,141 @@ def test_evaluate_bad_files(capsys, tmp_path, arrays, message):
     assert message in complaint(capsys, "evaluate", tmp_path / "p.npz")
 
 
+def write_bad_file(folder, kind):
+    """A file that is bad in one way, and what the complaint about it says."""
+    quality, behavior = np.ones(50), np.full((50, 2), 0.5)
+    path = folder / "p.npz"
+    np.savez(path, quality=quality, behavior=behavior)
+    if kind == "truncated":
+        path.write_bytes(path.read_bytes()[:700])
+        return path, "is not a readable population file"
+    if kind == "empty":
+        path.write_bytes(b"")
+        return path, "is empty"
+    if kind == "mismatched":
+        np.savez(path, quality=quality, behavior=behavior[1:])
+        return path, "got (50,) and (49, 2)"
+    if kind == "non-finite":
+        np.savez(path, quality=quality, behavior=np.log(behavior - 0.5))
+        return path, "behavior must be finite; row 0 is [-inf -inf]"
+    if kind == "pickle":
+        (folder / "p.pkl").write_bytes(pickle.dumps((quality, behavior)))
+        return folder / "p.pkl", "convert it where it was made: a pyribs archive with"
+    path, text = folder / "p.csv", "fitness,measures_0,measures_1\n"
+    if kind == "empty csv":
+        text, message = "", "is empty"
+    elif kind == "truncated csv":
+        text, message = f"{text}1,0.5,0.5\n2,0.", "line 3 has 2 cells"
+    elif kind == "mismatched csv":
+        text, message = f"{text}1,0.5,0.5,9\n", "line 2 has 4 cells"
+    else:
+        text, message = f"{text}1,nan,0.5\n", "behavior must be finite; line 2 is [nan"
+    path.write_text(text)
+    return path, message
+
+
+@pytest.mark.parametrize("command", ["evaluate", "select"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "truncated",
+        "empty",
+        "mismatched",
+        "non-finite",
+        "pickle",
+        "truncated csv",
+        "empty csv",
+        "mismatched csv",
+        "non-finite csv",
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+def test_bad_files_are_one_line_and_status_2(capsys, tmp_path, command, kind):
+    path, message = write_bad_file(tmp_path, kind)
+    options = ["--size", "2", "--out", tmp_path / "o"] if command == "select" else []
+    line = complaint(capsys, command, path, *options)
+    assert str(path) in line
+    assert message in line
+    assert not (tmp_path / "o").exists()
+
+
+def write_archive(path):
+    """Four solutions of another tool, one of them in the way of a better one."""
+    lines = ["gain,left,right,solution_0", "1,0,-5,10", "2,1,5,11", "0,0.5,0,12"]
+    path.write_text("\n".join([*lines, "3,0.5,0.01,13"]) + "\n")
+    return path
+
+
+ARCHIVE_OPTIONS = ["--quality", "gain", "--behavior", "left, right"]
+ARCHIVE_OPTIONS += ["--bounds", "0:1,-5:5"]
+
+
+def test_evaluate_a_csv_says_what_it_read_and_uses_each_bound(capsys, tmp_path):
+    path, out = write_archive(tmp_path / "a.csv"), tmp_path / "m.json"
+    status, text, _ = invoke(
+        capsys, "evaluate", path, *ARCHIVE_OPTIONS, "--json", out, "--cells", 4
+    )
+    assert status == 0
+    source = "CSV: quality from 'gain', behavior from 'left', 'right', solutions from "
+    source += "'solution_0'"
+    assert f"read {source}\n" in text
+    metrics = json.loads(out.read_text())
+    assert metrics["settings"]["source"] == source
+    assert metrics["settings"]["bounds"] == "[0, 1] x [-5, 5] as given"
+    assert metrics["mean_quality"] == 1.5
+    unit = np.array([[0, 0], [1, 1], [0.5, 0.5], [0.5, 0.501]])
+    np.testing.assert_allclose(
+        metrics["vendi_score"], softqd.metrics.vendi_score(unit), rtol=1e-6
+    )
+
+
+def test_evaluate_wants_a_bound_for_each_behavior(capsys, tmp_path):
+    command = ["evaluate", write_archive(tmp_path / "a.csv"), *ARCHIVE_OPTIONS[:4]]
+    assert "outside" not in invoke(capsys, *command, "--bounds", "-9,9")[1]
+    out = invoke(capsys, *command, "--bounds", "0:1,-1:1")[1]
+    assert "[0, 1] x [-1, 1] as given, 2 of 4 outside put on the border" in out
+    for bounds, message in (
+        ("0:1", "--bounds wants 2 pairs LOW:HIGH; got '0:1'"),
+        ("0:1,5", "--bounds wants LOW,HIGH or a LOW:HIGH for each behavior"),
+        ("0:1,5:5", "--bounds wants LOW below HIGH"),
+    ):
+        assert message in complaint(capsys, *command, "--bounds", bounds)
+
+
+def test_evaluate_asks_for_names_it_cannot_guess(capsys, tmp_path):
+    path = write_archive(tmp_path / "a.csv")
+    line = complaint(capsys, "evaluate", path)
+    assert "the columns gain, left, right, solution_0" in line
+    assert "say which with --quality NAME" in line
+    line = complaint(capsys, "evaluate", path, "--quality", "gian")
+    assert "did you mean 'gain'?" in line
+
+
+def test_select_from_a_csv(capsys, tmp_path):
+    path, out = write_archive(tmp_path / "a.csv"), tmp_path / "small.npz"
+    status, text, _ = invoke(
+        capsys, "select", path, *ARCHIVE_OPTIONS, "--size", 3, "--out", out
+    )
+    assert status == 0
+    assert "read CSV: quality from 'gain'" in text
+    small = softqd.load_population(out)
+    assert small.quality.tolist() == [3, 2, 1]
+    assert small.behavior.tolist() == [[0.5, 0.01], [1, 5], [0, -5]]
+    assert small.solutions.tolist() == [[13], [11], [10]]
+
+
+def test_warm_start_from_a_csv(capsys, folder, tmp_path):
+    population = softqd.load(folder).population
+    population.to_pandas().to_csv(tmp_path / "p.csv")
+    arguments = [*SMALL_RUN[:-2], "--iterations", 0, "--init", tmp_path / "p.csv"]
+    assert invoke(capsys, *arguments, "--out", tmp_path / "warm")[0] == 0
+    warm = softqd.load(tmp_path / "warm").population
+    np.testing.assert_array_equal(warm.solutions, population.solutions)
+
+
 def test_evaluate_missing_file(capsys, tmp_path):
-    assert "nothing.npz" in complaint(capsys, "evaluate", tmp_path / "nothing.npz")
+    path = tmp_path / "nothing.npz"
+    assert f"there is no file {path}" in complaint(capsys, "evaluate", path)
 
 
 def test_select_writes_the_members_that_matter(capsys, tmp_path):

@@ -1,4 +1,5 @@
 import functools
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -129,3 +130,54 @@ def test_population_compact_drops_empty_rows():
     np.testing.assert_array_equal(kept.quality, [1.0, 3.0])
     np.testing.assert_array_equal(kept.solutions["w"], [[0.0, 1.0], [4.0, 5.0]])
     assert kept.occupied.all()
+
+
+def mixed_population():
+    """A pytree with a vector and a matrix; the middle row is empty."""
+    return softqd.Population(
+        {"w": np.arange(12.0).reshape(3, 2, 2), "b": jnp.array([7, 8, 9])},
+        np.array([1.0, np.nan, 3.0], np.float32),
+        jnp.array([[0.25, 0.5], [0.0, 0.0], [0.75, 1.0]]),
+        np.array([True, False, True]),
+    )
+
+
+def test_to_pandas_has_a_column_per_number_and_occupied_rows():
+    frame = mixed_population().to_pandas()
+    expected = {
+        "quality": [1, 3],
+        "behavior_0": [0.25, 0.75],
+        "behavior_1": [0.5, 1],
+        "solution/b_0": [7, 9],
+        "solution/w_0": [0, 8],
+        "solution/w_1": [1, 9],
+        "solution/w_2": [2, 10],
+        "solution/w_3": [3, 11],
+    }
+    assert frame.to_dict("list") == expected
+    assert (frame.dtypes == np.float64).all()
+
+
+def test_to_pandas_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        mixed_population().to_pandas()
+
+
+def test_to_ribs_ravels_solutions():
+    rows = mixed_population().to_ribs()
+    np.testing.assert_array_equal(
+        rows["solution"], [[7, 0, 1, 2, 3], [9, 8, 9, 10, 11]]
+    )
+    np.testing.assert_array_equal(rows["objective"], [1, 3])
+    np.testing.assert_array_equal(rows["measures"], [[0.25, 0.5], [0.75, 1]])
+    assert all(type(array) is np.ndarray for array in rows.values())
+
+
+def test_populations_without_rows_or_solutions():
+    nobody = mixed_population()._replace(occupied=np.zeros(3, bool))
+    assert nobody.to_pandas().shape == (0, 8)
+    assert nobody.to_ribs()["solution"].shape == (0, 5)
+    bare = mixed_population()._replace(solutions={})
+    assert bare.to_pandas().columns.tolist() == ["quality", "behavior_0", "behavior_1"]
+    assert bare.to_ribs()["solution"].shape == (2, 0)

@@ -11,7 +11,8 @@ import tomli_w
 
 from softqd.experiment import checkpoint
 from softqd.experiment.config import Config, ConfigError, build, from_file
-from softqd.experiment.result import COUNTS, Result, load_population, versions
+from softqd.experiment.readers import load_population
+from softqd.experiment.result import COUNTS, Result, versions
 from softqd.experiment.run import run
 from softqd.metrics import METRICS, evaluate_population
 from softqd.types import Problem

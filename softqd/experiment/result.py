@@ -16,7 +16,8 @@ import jax
 import numpy as np
 import tomli_w
 
-from softqd.types import Population
+from softqd.experiment.readers import load_population
+from softqd.types import Population, named_leaves
 
 # What every iteration reports, in the order in which it is tallied.
 COUNTS = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
@@ -111,44 +112,8 @@ def save_population(path: Path, population: Population) -> None:
     """
     kept = population.compact()
     arrays = {"quality": kept.quality, "behavior": kept.behavior}
-    for keys, leaf in jax.tree_util.tree_leaves_with_path(kept.solutions):
-        arrays["/".join(["solutions", *map(_key_name, keys)])] = leaf
+    arrays |= dict(named_leaves(kept.solutions, "solutions"))
     np.savez(path, **arrays)  # pyright: ignore[reportArgumentType] (arrays only)
-
-
-def load_population(path: str | Path) -> Population:
-    """Read a population file.
-
-    Solutions of a pytree come back as nested dictionaries of arrays.
-
-    Raises:
-        ValueError: If the file is damaged, holds pickled objects, or lacks a part.
-    """
-    path = Path(path)
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise ValueError(
-            f"{path} is not a readable population file (.npz without pickled "
-            f"objects): {error}"
-        ) from None
-    for name in ("quality", "behavior"):
-        if name not in arrays:
-            raise ValueError(
-                f"{path} has no array {name!r}; it holds {', '.join(arrays) or 'none'}"
-            )
-    quality, behavior = arrays["quality"], arrays["behavior"]
-    if quality.ndim != 1 or behavior.ndim != 2 or len(quality) != len(behavior):
-        raise ValueError(
-            f"{path}: quality must have shape (n,) and behavior (n, d); got "
-            f"{quality.shape} and {behavior.shape}"
-        )
-    return Population(
-        _nest(arrays), quality, behavior, np.ones(quality.shape, dtype=bool)
-    )
 
 
 def versions() -> dict[str, str]:
@@ -166,27 +131,6 @@ def versions() -> dict[str, str]:
         **found,
         "device": f"{device.platform}: {device.device_kind}",
     }
-
-
-def _key_name(key: Any) -> str:
-    for attribute in ("key", "name", "idx"):
-        if hasattr(key, attribute):
-            return str(getattr(key, attribute))
-    return str(key)
-
-
-def _nest(arrays: dict[str, np.ndarray]) -> Any:
-    if "solutions" in arrays:
-        return arrays["solutions"]
-    tree: dict[str, Any] = {}
-    for name, array in arrays.items():
-        if name.startswith("solutions/"):
-            *parents, last = name.split("/")[1:]
-            node = tree
-            for parent in parents:
-                node = node.setdefault(parent, {})
-            node[last] = array
-    return tree
 
 
 def _plain(value: Any) -> Any:

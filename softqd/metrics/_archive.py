@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from softqd.metrics._vendi import check_behavior
 from softqd.ops.cache import cache_folder
-from softqd.ops.checks import check_count
+from softqd.ops.checks import as_array, check_count
 from softqd.ops.cvt import kmeans, nearest_centroid
 
 
@@ -33,7 +33,7 @@ def cell_of(
         [0, 1]
     """
     behavior = jnp.asarray(check_behavior(behavior))
-    centroids = jnp.asarray(centroids, behavior.dtype)
+    centroids = jnp.asarray(as_array(centroids), behavior.dtype)
     if behavior.shape[1] != centroids.shape[1]:
         raise ValueError(
             f"behavior has {behavior.shape[1]} dimensions, centroids have "
@@ -52,6 +52,7 @@ def coverage(
     centroids: Float[Array | np.ndarray, "m d"],
 ) -> float:
     """Share of cells that hold at least one behavior, from 0 to 1."""
+    centroids = as_array(centroids)
     return len(np.unique(cell_of(behavior, centroids))) / len(centroids)
 
 
@@ -68,8 +69,9 @@ def qd_score(
         >>> qd_score(np.array([1.0, 3.0]), np.array([[0.1], [0.2]]), cells)
         3.0
     """
+    centroids, quality = as_array(centroids), np.asarray(as_array(quality), np.float64)
     best = np.full(len(centroids), -np.inf)
-    np.maximum.at(best, cell_of(behavior, centroids), np.asarray(quality, np.float64))
+    np.maximum.at(best, cell_of(behavior, centroids), quality)
     return float(best[np.isfinite(best)].sum())
 
 

@@ -14,6 +14,7 @@ from softqd.metrics._archive import (
 )
 from softqd.metrics._soft_qd import default_sigma, soft_qd_score
 from softqd.metrics._vendi import vendi_estimate
+from softqd.ops.checks import as_array
 from softqd.types import Population
 
 # Cells where nothing else is said: those behind the paper's LP and LSI tables.
@@ -30,12 +31,14 @@ METRICS = (
 )
 
 
-def to_unit(bounds: Any, behavior: np.ndarray) -> np.ndarray | None:
+def to_unit(bounds: Any, behavior: Any) -> np.ndarray | None:
     """Behaviors mapped from ``(low, high)`` to [0, 1]; None if that is unbounded."""
+    behavior = np.asarray(as_array(behavior))
+    dtype = np.result_type(behavior, np.float32)  # whole numbers become fractions
     low, high = (np.asarray(side, np.float64) for side in bounds)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return None
-    return np.clip((behavior - low) / (high - low), 0.0, 1.0).astype(behavior.dtype)
+    return np.clip((behavior - low) / (high - low), 0.0, 1.0).astype(dtype)
 
 
 def evaluate_population(

@@ -21,7 +21,13 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 from scipy.stats import t as student
 
-from softqd.ops.checks import check_count, check_population, check_sigma, is_concrete
+from softqd.ops.checks import (
+    as_array,
+    check_count,
+    check_population,
+    check_sigma,
+    is_concrete,
+)
 from softqd.ops.distances import map_rows, squared_distances
 from softqd.ops.kernels import bump
 
@@ -237,7 +243,7 @@ def behavior_value(
     """
     quality, behavior = check_population(quality, behavior)
     check_sigma(sigma)
-    return _brightest(jnp.asarray(points), quality, behavior, sigma)
+    return _brightest(jnp.asarray(as_array(points)), quality, behavior, sigma)
 
 
 @jax.jit

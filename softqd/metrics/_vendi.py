@@ -15,6 +15,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.spatial.distance import cdist
 
 from softqd.metrics._soft_qd import Estimate
+from softqd.ops.checks import as_array
 
 MAX_EXACT = 2000
 # Leading eigenvalues computed, random vectors and Lanczos steps for the rest.
@@ -178,13 +179,13 @@ def quality_vendi_score(
         >>> round(quality_vendi_score(np.full(5, 2.0), np.zeros((5, 2))), 6)
         2.0
     """
-    mean = float(np.mean(np.asarray(quality, np.float64)))
+    mean = float(np.mean(np.asarray(as_array(quality), np.float64)))
     return max(mean, 0.0) * vendi_score(behavior, scale_sq)
 
 
 def check_behavior(behavior: Float[Array | np.ndarray, "n d"]) -> np.ndarray:
     """Return behaviors as a NumPy array, refusing what no metric can use."""
-    behavior = np.asarray(behavior)
+    behavior = np.asarray(as_array(behavior))
     if behavior.ndim != 2 or behavior.size == 0:
         raise ValueError(
             f"behavior must have shape (n, d) with n, d >= 1; got {behavior.shape}"

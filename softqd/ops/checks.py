@@ -17,6 +17,41 @@ from jaxtyping import Array, Float, PyTree
 from softqd.ops.transforms import is_outside
 from softqd.types import Problem, check_evaluate
 
+# kDLCPU of the DLPack specification.
+_DLPACK_CPU = 1
+
+
+def as_array(x: Any) -> Any:
+    """Turn an array of another library into one of NumPy or JAX, by DLPack.
+
+    What NumPy and JAX know, tracers and lists included, passes as it is. Others, such
+    as torch tensors, are copied, without their gradient: what is computed from them may
+    still be under way when their owner changes them.
+
+    Raises:
+        ValueError: If the array is on a device that JAX does not have here, or of a
+            type it does not know.
+
+    Examples:
+        >>> import numpy as np
+        >>> as_array([1.0, 2.0]), as_array(np.float32(3.0))
+        ([1.0, 2.0], np.float32(3.0))
+    """
+    if isinstance(x, (np.ndarray, np.generic, jax.Array)):
+        return x
+    if not hasattr(x, "__dlpack__"):
+        return x
+    x = x.detach() if hasattr(x, "detach") else x
+    try:
+        if x.__dlpack_device__()[0] == _DLPACK_CPU:
+            return np.array(np.from_dlpack(x))
+        return jax.block_until_ready(jnp.array(jnp.from_dlpack(x), copy=True))
+    except Exception as error:
+        raise ValueError(
+            f"cannot read a {type(x).__name__} by DLPack ({error}); pass "
+            "x.cpu().float(), or a NumPy array"
+        ) from None
+
 
 def check_count(name: str, value: Any, low: int, high: int | None = None) -> None:
     """Refuse a count that is not a whole number between ``low`` and ``high``."""
@@ -109,7 +144,7 @@ def check_population(
         ValueError: If shapes do not match, a value is not finite, or a quality is
             negative.
     """
-    quality, behavior = jnp.asarray(quality), jnp.asarray(behavior)
+    quality, behavior = (jnp.asarray(as_array(x)) for x in (quality, behavior))
     if quality.ndim != 1 or behavior.ndim != 2 or len(quality) != len(behavior):
         raise ValueError(
             "quality must have shape (n,) and behavior (n, d) with the same n; got "
