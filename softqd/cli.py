@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +20,9 @@ app = typer.Typer(
 )
 
 
+_INTERRUPTED = 130
+
+
 class UsageError(ValueError):
     """Wrong usage or bad input: one line on standard error, exit status 2."""
 
@@ -29,7 +33,13 @@ class Interrupted(Exception):
 
 def main() -> None:
     """Entry point: run a command and turn failures into exit statuses."""
-    sys.exit(invoke(sys.argv[1:]))
+    status = invoke(sys.argv[1:])
+    if status == _INTERRUPTED:
+        # An interrupted compilation may crash while Python takes itself down.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def invoke(arguments: list[str]) -> int:
@@ -41,7 +51,7 @@ def invoke(arguments: list[str]) -> int:
         return app(arguments, standalone_mode=False) or 0
     except (KeyboardInterrupt, Interrupted):
         _complain("interrupted; continue with the same command and --resume")
-        return 130
+        return _INTERRUPTED
     except (ValueError, OSError) as error:
         _complain(str(error))
         return 2

@@ -225,21 +225,32 @@ def test_failed_run_has_status_1(capsys, tmp_path):
     assert "is not finite" in err
 
 
-def test_interrupt_keeps_the_checkpoint_and_says_how_to_go_on(tmp_path):
+def interrupt_run(folder, awaited):
+    """Start a run and send Ctrl-C once the awaited file is there."""
     command = [sys.executable, "-m", "softqd.cli", "run", "lp-easy", *SMALL]
-    command += ["--iterations", "1000000", "--out", str(tmp_path / "a")]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "a" / "config.toml").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(5)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    command += ["--iterations", "1000000", "--out", str(folder)]
+    log = folder.parent / "stderr.txt"
+    with open(log, "w") as err:
+        process = subprocess.Popen(command, stderr=err, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while not awaited.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
     assert process.returncode == 130
-    assert "continue with the same command and --resume" in err
-    assert (tmp_path / "a" / "checkpoint" / "state.npz").exists()
+    assert "continue with the same command and --resume" in log.read_text()
+
+
+def test_interrupt_keeps_the_checkpoint_and_says_how_to_go_on(tmp_path):
+    folder = tmp_path / "a"
+    state = folder / "checkpoint" / "state.npz"
+    interrupt_run(folder, awaited=state)
+    assert state.exists()
+
+
+def test_interrupt_while_compiling(tmp_path):
+    folder = tmp_path / "a"
+    interrupt_run(folder, awaited=folder / "config.toml")
 
 
 def test_bare_command_shows_help(capsys):
