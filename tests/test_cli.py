@@ -58,6 +58,7 @@ def test_run_folder(folder):
         "figures/behavior.png",
         "figures/quality.png",
         "figures/history.png",
+        "figures/value_map.png",
     }
     metrics = json.loads((folder / "metrics.json").read_text())
     result = softqd.load(folder)
