@@ -26,9 +26,10 @@ docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 
 # Ratios measured in one run; by hand, never in CI.
-bench: $(VENV)/.core
+bench: $(VENV)/.parity
 	$(BIN)/python benchmarks/squad_speed.py
 	$(BIN)/python benchmarks/score_variance.py
+	$(BIN)/python benchmarks/cvt_speed.py
 
 # Rebuild docs/results.md and its figures from results/*.json.
 results: $(VENV)/.core

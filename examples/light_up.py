@@ -6,7 +6,7 @@ Draws the picture of the README: ``python examples/light_up.py docs/figures/arm.
 import sys
 
 import softqd
-from softqd.report.plots import value_maps
+from softqd.report.fields import value_maps
 
 problem = softqd.problems.arm()
 algorithm = softqd.squad(problem, gamma_sq=0.02)

@@ -7,6 +7,7 @@ ARRAY_ROOMS = ["ops", "objective"]
 install_import_hook([f"softqd.{room}" for room in ARRAY_ROOMS], "beartype.beartype")
 
 import jax  # noqa: E402
+import pooch.core  # noqa: E402
 import pytest  # noqa: E402
 from toys import make_bowl  # noqa: E402
 
@@ -28,10 +29,15 @@ def bowl():
     return make_bowl()
 
 
+def _unreachable(*_, **__):
+    raise ConnectionError("tests do not use the network")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory):
-    """Tests neither read nor write the user's cache."""
+    """Tests neither use the user's cache nor the network."""
     patch = pytest.MonkeyPatch()
     patch.setenv("SOFTQD_CACHE", str(tmp_path_factory.mktemp("cache")))
+    patch.setattr(pooch.core, "stream_download", _unreachable)
     yield
     patch.undo()

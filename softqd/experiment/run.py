@@ -91,9 +91,10 @@ def run(
         )
     limits = _Limits(num_iterations, max_evaluations, max_seconds)
     bar = ProgressBar() if progress else None
-    with bar or nullcontext():
+    with bar or nullcontext(), _DeferredInterrupt() as interrupt:
         loop.start(solutions, folder if resume else None)
-        _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback)
+        options = (log_every, folder, checkpoint_every, bar, callback)
+        _drive(loop, limits, interrupt, *options)
     return loop.results() if is_many else loop.results()[0]
 
 
@@ -156,10 +157,10 @@ class _DeferredInterrupt:
             raise KeyboardInterrupt
 
 
-def _drive(loop, limits, log_every, folder, checkpoint_every, bar, callback):
+def _drive(loop, limits, interrupt, log_every, folder, checkpoint_every, bar, callback):
     """Advance until a limit, logging, checkpointing and reporting on the way."""
     last_save = time.perf_counter()
-    with _DeferredInterrupt() as interrupt, _keeping_last_state(loop, folder):
+    with _keeping_last_state(loop, folder):
         while (left := limits.steps_left(loop)) > 0:
             interrupt.check()
             to_log = log_every - loop.iteration % log_every

@@ -8,12 +8,14 @@ from softqd.metrics._archive import (
     qd_score,
 )
 from softqd.metrics._bounds import lower_bound, overlap_error, truncation_error
+from softqd.metrics._continuous import ContinuousQDScore, continuous_qd_score
 from softqd.metrics._evaluate import (
     METRICS,
     centroids_of,
     evaluate_population,
     to_unit,
 )
+from softqd.metrics._field import ValueMap, cell_map, value_map
 from softqd.metrics._select import select
 from softqd.metrics._soft_qd import (
     Estimate,
@@ -29,10 +31,14 @@ from softqd.metrics._vendi import (
 
 __all__ = [
     "METRICS",
+    "ContinuousQDScore",
     "Estimate",
+    "ValueMap",
     "behavior_value",
+    "cell_map",
     "cell_of",
     "centroids_of",
+    "continuous_qd_score",
     "coverage",
     "cvt_centroids",
     "default_sigma",
@@ -46,6 +52,7 @@ __all__ = [
     "soft_qd_score",
     "to_unit",
     "truncation_error",
+    "value_map",
     "vendi_estimate",
     "vendi_score",
 ]

@@ -69,10 +69,20 @@ def qd_score(
         >>> qd_score(np.array([1.0, 3.0]), np.array([[0.1], [0.2]]), cells)
         3.0
     """
+    best = best_of_cells(quality, behavior, centroids)
+    return float(best[np.isfinite(best)].sum())
+
+
+def best_of_cells(
+    quality: Float[Array | np.ndarray, " n"],
+    behavior: Float[Array | np.ndarray, "n d"],
+    centroids: Float[Array | np.ndarray, "m d"],
+) -> Float[np.ndarray, " m"]:
+    """The best raw quality in every cell, minus infinity in empty ones."""
     centroids, quality = as_array(centroids), np.asarray(as_array(quality), np.float64)
     best = np.full(len(centroids), -np.inf)
     np.maximum.at(best, cell_of(behavior, centroids), quality)
-    return float(best[np.isfinite(best)].sum())
+    return best
 
 
 def published_centroids(dim: int, cells: int) -> Float[np.ndarray, "m d"] | None:

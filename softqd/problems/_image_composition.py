@@ -153,8 +153,8 @@ def hue(color: Float[Array, "k 3"]) -> Float[Array, " k"]:
 
     Examples:
         >>> import jax.numpy as jnp
-        >>> hue(jnp.array([[1.0, 1.0, 0.0], [0.5, 0.5, 0.5]])).round(4).tolist()
-        [0.1667, 0.0]
+        >>> hue(jnp.array([[1.0, 1.0, 0.0], [0.5, 0.5, 0.5]])) * 360
+        Array([60.,  0.], dtype=float32)
     """
     red, green, blue = color.T
     high, low = color.max(1), color.min(1)

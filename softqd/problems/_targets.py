@@ -74,6 +74,7 @@ def fetch_vermeer() -> Path:
     import pooch
 
     cache = cache_folder()
+    pooch.get_logger().setLevel("WARNING")
     try:
         found = pooch.retrieve(
             VERMEER_URL,

@@ -1,7 +1,6 @@
 """Figures of one run. Every function takes arrays, draws, and returns a figure.
 
-Colors are viridis throughout: readable in
-print and with color-blind eyes.
+Colors are viridis throughout: readable in print and with color-blind eyes.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -19,22 +17,13 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from softqd.experiment.result import Result
-from softqd.metrics import behavior_value
+from softqd.report.fields import value_map
 from softqd.report.gallery import gallery
+from softqd.report.style import STYLE
 from softqd.types import Problem
 
 # Up to this dimension every pair of behaviors gets its own panel.
 MAX_PAIRED_DIM = 4
-# Width of a solution's light on a map, as a share of the wider side of the space.
-MAP_SIGMA = 0.03
-_STYLE: dict[Any, Any] = {
-    "figure.dpi": 120,
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-}
 
 
 def behavior_scatter(
@@ -72,7 +61,7 @@ def behavior_scatter(
         axes_of = [(first, second, *labels, None)]
     num_columns = min(3, len(axes_of))
     num_rows = -(-len(axes_of) // num_columns)
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(
             figsize=(3.4 * num_columns + 0.8, 3.1 * num_rows), layout="constrained"
         )
@@ -92,7 +81,7 @@ def behavior_scatter(
 
 def quality_histogram(quality: Float[np.ndarray, " n"]) -> Figure:
     """How the qualities are distributed, with their mean and best."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.2, 2.8), layout="constrained")
         axes = figure.subplots()
         axes.hist(quality, bins=min(40, max(5, len(quality) // 10)), color="#31688e")
@@ -107,7 +96,7 @@ def quality_histogram(quality: Float[np.ndarray, " n"]) -> Figure:
 
 def history_curves(history: Mapping[str, np.ndarray]) -> Figure:
     """Mean and best quality against evaluations."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.2, 2.8), layout="constrained")
         axes = figure.subplots()
         for name, color in (("mean_quality", "#35b779"), ("max_quality", "#440154")):
@@ -118,71 +107,13 @@ def history_curves(history: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
-def value_map(
-    quality: Float[np.ndarray, " n"],
-    behavior: Float[np.ndarray, "n 2"],
-    bounds: tuple[np.ndarray, np.ndarray],
-    resolution: int = 200,
-    title: str = "behavior value",
-) -> Figure:
-    """How brightly a population lights a two-dimensional behavior space.
-
-    Members of negative quality give no light.
-
-    Args:
-        quality: Qualities.
-        behavior: Behaviors in the declared space.
-        bounds: ``(low, high)`` of the space; where infinite, the population's range.
-        resolution: Points along each side.
-        title: Above the map, with the width of a solution's light.
-    """
-    return value_maps({title: (quality, behavior)}, bounds, resolution)
-
-
-def value_maps(
-    populations: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    bounds: tuple[np.ndarray, np.ndarray],
-    resolution: int = 200,
-) -> Figure:
-    """Several populations side by side, on one scale: titles to (quality, behavior)."""
-    everyone = np.concatenate([behavior for _, behavior in populations.values()])
-    low, high = _finite_bounds(everyone, bounds)
-    sigma = MAP_SIGMA * float((high - low).max())
-    x, y = (np.linspace(low[i], high[i], resolution) for i in (0, 1))
-    points = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2).astype(everyone.dtype)
-    brightest = max(max(quality.max(), 0.0) for quality, _ in populations.values())
-    with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
-        size = (3.8 * len(populations) + 0.8, 3.8)
-        figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(1, len(populations), squeeze=False)[0]
-        for axes, (title, (quality, behavior)) in zip(
-            grid, populations.items(), strict=True
-        ):
-            light = behavior_value(points, np.maximum(quality, 0), behavior, sigma)
-            axes.imshow(
-                np.asarray(light).reshape(resolution, resolution),
-                extent=(low[0], high[0], low[1], high[1]),
-                origin="lower",
-                cmap="inferno",
-                vmin=0,
-                vmax=brightest or 1.0,
-                aspect="auto",
-            )
-            axes.scatter(*behavior.T, s=1.5, color="white", alpha=0.6, linewidths=0)
-            axes.set(xlabel="behavior 1", ylabel="behavior 2")
-            axes.set_title(f"{title} (sigma {sigma:.3g})", fontsize=9)
-        colors = ScalarMappable(Normalize(0, brightest or 1.0), "inferno")
-        figure.colorbar(colors, ax=list(grid), label="behavior value")
-    return figure
-
-
 def quality_histories(histories: Mapping[str, Mapping[str, list]]) -> Figure:
     """Mean and best quality against evaluations, a panel per problem, a line per seed.
 
     Args:
         histories: Problem name to columns, each a list with one list per seed.
     """
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         size = (3.2 * max(1, len(histories)) + 0.4, 2.7)
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(1, max(1, len(histories)), squeeze=False, sharey=True)
@@ -214,7 +145,7 @@ def landscape(resolution: int = 400) -> Figure:
     side = jnp.linspace(-5.12, 5.12, resolution)
     x = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
     quality = jax.vmap(lambda x: problem.evaluate(x)[0])(x)
-    with matplotlib.rc_context({**_STYLE, "axes.grid": False}):
+    with matplotlib.rc_context({**STYLE, "axes.grid": False}):
         figure = Figure(figsize=(4.6, 3.8), layout="constrained")
         axes = figure.subplots()
         image = axes.imshow(
@@ -242,7 +173,7 @@ def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[
         "quality": quality_histogram(quality),
         "history": history_curves(result.history),
     }
-    if behavior.shape[1] == 2:
+    if behavior.shape[1] > 1:
         figures["value_map"] = value_map(quality, behavior, bounds)
     if problem.render is not None:
         figures["gallery"] = gallery(problem, population)
@@ -270,10 +201,3 @@ def _limit_axes(axes, bounds, pair):
         if np.isfinite(low[index]) and np.isfinite(high[index]):
             margin = 0.02 * (high[index] - low[index])
             setter(low[index] - margin, high[index] + margin)
-
-
-def _finite_bounds(behavior, bounds):
-    low, high = (np.array(side, dtype=float) for side in bounds)
-    low = np.where(np.isfinite(low), low, behavior.min(0))
-    high = np.where(np.isfinite(high), high, behavior.max(0))
-    return low, np.where(high > low, high, low + 1.0)

@@ -7,7 +7,9 @@ from softqd.registry import PRESETS, UnknownNameError
 
 @pytest.mark.parametrize("name", [*PRESETS, "linear_projection"])
 def test_every_name_builds(name):
-    problem, algorithm = config.build(config.from_name(name))
+    settings = ["target=hopper"] if name == "ic" else []  # its painting is fetched
+    found = config.with_settings(config.from_name(name), settings)
+    problem, algorithm = config.build(found)
     assert algorithm.problem is problem
     assert problem.behavior_dim >= 1
 

@@ -43,3 +43,30 @@ def test_coverage_and_qd_score(d, cells):
         archive.stats.qd_score,
         rtol=1e-6,
     )
+
+
+@pytest.mark.parametrize(("d", "order"), [(2, 2), (5, 1), (5, 3), (16, np.inf)])
+def test_continuous_qd_score(d, order):
+    archives = pytest.importorskip("ribs.archives")
+    quality, behavior = population(d)
+    archive = archives.ProximityArchive(
+        solution_dim=1, measure_dim=d, k_neighbors=1, novelty_threshold=0.0
+    )
+    archive.add(np.zeros((len(quality), 1)), quality, behavior)
+    assert len(archive) == len(quality)
+    targets = np.random.default_rng(1).random((4, 100, d))
+    found = metrics.continuous_qd_score(
+        quality, behavior, (-1.0, 3.0), targets=targets, order=order, max_distance=1.7
+    )
+    expected = archives.cqd_score(
+        archive,
+        iterations=4,
+        target_points=targets,
+        penalties=5,
+        obj_min=-1.0,
+        obj_max=3.0,
+        dist_max=1.7,
+        dist_ord=order,
+    )
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+    np.testing.assert_allclose(found.value, expected.mean, rtol=1e-5)
