@@ -20,8 +20,9 @@ from softqd.ops.circles_kernel import is_available
 from softqd.ops.distances import map_rows, mask_self
 from softqd.ops.selection import kth_smallest
 
-# Entries of the distance matrix handled at once; pictures come in batches.
-_MAX_ENTRIES = 2**18
+# Entries of the distance matrix handled at once; pictures come in batches. GPUs have
+# the memory, and lose time on every piece.
+_MAX_ENTRIES, _MAX_ENTRIES_GPU = 2**18, 2**21
 # Squared distances this close, relatively, count as equal to the k-th.
 _TIE = 1e-6
 # Points a GPU program keeps, one per thread.
@@ -105,8 +106,8 @@ def _bwd(num_nearest, eps, residuals, gradient):
         own = weight(low[index][:, None], high[index][:, None], share[index][:, None])
         pull = own + weight(low[None], high[None], share[None])
         pull = pull * jax.lax.rsqrt(dist_sq + eps)
-        sums = [(pull * (some[:, k, None] - points[None, :, k])).sum(1) for k in (0, 1)]
-        return jnp.stack(sums, 1)
+        parts = [pull * (some[:, k, None] - points[None, :, k]) for k in (0, 1)]
+        return jnp.stack(_sum_both(*parts), 1)
 
     scale = gradient / (points.shape[0] * num_nearest)
     return (scale * _map_points(slopes, points),)
@@ -122,9 +123,17 @@ def _dist_sq(batch, points):
     return mask_self(x * x + y * y, index)
 
 
+def _sum_both(a, b):
+    """Row sums of two matrices in one reduction, so that neither is written out."""
+    zero = jnp.zeros((), a.dtype)
+    add = lambda x, y: (x[0] + y[0], x[1] + y[1])  # noqa: E731
+    return jax.lax.reduce((a, b), (zero, zero), add, (1,))
+
+
 def _map_points(function, points):
     n = points.shape[0]
-    return map_rows(function, (jnp.arange(n), points), n, _MAX_ENTRIES)
+    max_entries = _MAX_ENTRIES_GPU if is_available(points.dtype) else _MAX_ENTRIES
+    return map_rows(function, (jnp.arange(n), points), n, max_entries)
 
 
 def squares_kernel(

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
+from softqd.metrics import select, to_unit
 from softqd.types import Population, Problem
 
 # Behaviors that get a row; more would not be looked at.
@@ -53,6 +54,28 @@ def gallery(problem: Problem, population: Population) -> Figure:
                 value, quality = kept.behavior[member, k], kept.quality[member]
                 title = f"{name}, {end}: {value:.3g}\nquality {quality:.4g}"
                 _show(grid[k + 1, column], pictures[1 + 3 * k + column], title)
+    return figure
+
+
+def representatives(problem: Problem, population: Population, size: int = 5) -> Figure:
+    """The few members that light most of the behavior space, side by side.
+
+    Args:
+        problem: A problem with ``render`` and a bounded behavior space.
+        population: At least one occupied row.
+        size: How many to show, at most.
+    """
+    kept = population.compact()
+    behavior = to_unit(problem.bounds(kept.behavior.shape[1]), kept.behavior)
+    quality = np.maximum(kept.quality, 0.0)
+    chosen = select(quality, behavior, min(size, len(quality)))
+    pictures = rendered(problem, kept.solutions, chosen)
+    with matplotlib.rc_context({"figure.dpi": 120, "font.size": 8}):
+        figure = Figure(figsize=(1.9 * len(chosen), 2.2), layout="constrained")
+        grid = figure.subplots(1, len(chosen), squeeze=False)[0]
+        for axes, picture, member in zip(grid, pictures, chosen, strict=True):
+            axes.set_axis_off()
+            _show(axes, picture, f"quality {kept.quality[member]:.4g}")
     return figure
 
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from softqd.experiment.result import Result
 from softqd.report.fields import value_map
-from softqd.report.gallery import gallery
+from softqd.report.gallery import gallery, representatives
 from softqd.report.style import STYLE
 from softqd.types import Problem
 
@@ -134,6 +134,25 @@ def quality_histories(histories: Mapping[str, Mapping[str, list]]) -> Figure:
     return figure
 
 
+def metric_curves(history: Mapping[str, list], names: Mapping[str, str]) -> Figure:
+    """Metrics against iterations, a panel per metric, a line per seed.
+
+    Args:
+        history: Columns, each a list with one list per seed, 'iteration' among them.
+        names: Columns to draw, and what to call them.
+    """
+    with matplotlib.rc_context(STYLE):
+        size = (3.6 * len(names) + 0.2, 2.7)
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(1, len(names), squeeze=False)[0]
+        for axes, (column, label) in zip(grid, names.items(), strict=True):
+            for x, y in zip(history["iteration"], history[column], strict=True):
+                axes.plot(x, y, color="#31688e", linewidth=0.7, alpha=0.7)
+            axes.set(xlabel="iteration", ylabel=label)
+            axes.set_ylim(bottom=0)
+    return figure
+
+
 def landscape(resolution: int = 400) -> Figure:
     """Linear Projection's transformed Rastrigin function in two dimensions."""
     import jax
@@ -177,6 +196,8 @@ def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[
         figures["value_map"] = value_map(quality, behavior, bounds)
     if problem.render is not None:
         figures["gallery"] = gallery(problem, population)
+        if np.isfinite(bounds).all():
+            figures["representatives"] = representatives(problem, population)
     paths = []
     for name, figure in figures.items():
         paths.append(directory / f"{name}.png")

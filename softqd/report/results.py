@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,15 @@ LP_METRICS = {
     "vendi_score": ("vendi_score", 1.0, 0.01),
     "coverage": ("coverage_percent", 100.0, 0.1),
 }
+# Metrics to the tables that print them; then as for LP.
+IC_METRICS = {
+    "mean_quality": ("tab:ic_results (Table 1, IC)", "mean_objective", 1.0, 0.01),
+    "max_quality": ("tab:ic_results (Table 1, IC)", "max_objective", 1.0, 0.01),
+    "vendi_score": ("tab:ic_results (Table 1, IC)", "vendi_score", 1.0, 0.01),
+    "coverage": ("tab:ic_results (Table 1, IC)", "coverage_percent", 100.0, 0.01),
+    "qd_score": ("tab:app_ic_stats (IC)", "qd_score", 1.0, 0.1),
+    "qvs": ("tab:app_ic_stats (IC)", "qvs", 1.0, 0.01),
+}
 LABELS = {
     "mean_quality": "mean quality",
     "max_quality": "best quality",
@@ -42,6 +52,10 @@ LABELS = {
     "coverage": "coverage",
     "soft_qd_score": "Soft QD Score",
 }
+
+
+# Digits the paper prints, where they are not two.
+_DIGITS = {(preset, "coverage"): 1 for preset in LP_ROWS} | {("ic", "qd_score"): 1}
 
 
 class Mean(NamedTuple):
@@ -105,6 +119,19 @@ def compare_lp(record: Record) -> dict[str, Comparison]:
     }
 
 
+def compare_ic(record: Record) -> dict[str, Comparison]:
+    """An Image Composition record against the paper's two tables."""
+    tables = paper_tables()
+    return {
+        name: compare(
+            mean_of(record["metrics"][name], factor),
+            Mean(*tables[table]["SQUAD"][theirs]),
+            last_digit,
+        )
+        for name, (table, theirs, factor, last_digit) in IC_METRICS.items()
+    }
+
+
 def page(records: list[Record]) -> str:
     """The text of docs/results.md."""
     order = {name: i for i, name in enumerate(LP_ROWS)}
@@ -123,10 +150,16 @@ def page(records: list[Record]) -> str:
         "`results/`, which hold settings, versions and the metrics of every seed. "
         "Numbers are means over seeds ± standard errors.",
         "## Linear Projection, SQUAD as published",
-        _lp_paper_table(records),
+        _paper_table(records, LP_ROWS, compare_lp),
         "![Mean and best quality over the run](figures/lp_history.png)",
         "The paper counts one evaluation per solution and iteration. There are two: "
         "one with a gradient, one after the step. Both are counted here.",
+        "## Image Composition, SQUAD as published",
+        _paper_table(records, ["ic"], compare_ic),
+        "![QD score and QVS over the run](figures/ic_curves.png)",
+        "Five members of the run with seed 2001, chosen by `softqd.select`: the five "
+        "that together keep most of the Soft QD Score.",
+        "![Five rendered solutions](figures/ic_representatives.png)",
         "## Repulsion that cannot lower quality",
         _protection_text(),
         _variants_table(records),
@@ -136,21 +169,22 @@ def page(records: list[Record]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _lp_paper_table(records: list[Record]) -> str:
+def _paper_table(
+    records: list[Record], presets: Iterable[str], compare_with: Callable
+) -> str:
     lines = [
         "| problem | seeds | metric | softqd | paper | difference in combined standard "
         "errors | within 3 |",
         "|---|---|---|---|---|---|---|",
     ]
     for record in records:
-        if record["preset"] not in LP_ROWS or not record["variant"].startswith(
-            "published"
-        ):
+        is_published = record["variant"].startswith("published")
+        if record["preset"] not in presets or not is_published:
             continue
         seeds = f"{record['seeds'][0]}-{record['seeds'][-1]}"
-        for metric, found in compare_lp(record).items():
+        for metric, found in compare_with(record).items():
             unit = " %" if metric == "coverage" else ""
-            digits = 1 if metric == "coverage" else 2
+            digits = _DIGITS.get((record["preset"], metric), 2)
             lines.append(
                 f"| {record['preset']} | {seeds} | {LABELS[metric]}{unit} | "
                 f"{found.ours.text(digits)} | {found.paper.text(digits)} | "
@@ -176,6 +210,8 @@ def _variants_table(records: list[Record]) -> str:
         "|---" * (3 + len(names)) + "|",
     ]
     for record in records:
+        if record["preset"] not in LP_ROWS:
+            continue
         cells = [
             mean_of(record["metrics"][n], 100.0 if n == "coverage" else 1.0).text(
                 0 if n == "qd_score" else 2
@@ -216,6 +252,11 @@ def write(results: Path, docs: Path) -> None:
     plots.quality_histories(
         {r["preset"]: r["history"] for r in published if r["preset"] in LP_ROWS}
     ).savefig(folder / "lp_history.png")
+    for record in published:
+        if record["preset"] == "ic":
+            curves = {"qd_score": "QD score", "qvs": "QVS"}
+            figure = plots.metric_curves(record["history"], curves)
+            figure.savefig(folder / "ic_curves.png")
     plots.landscape().savefig(folder / "rastrigin.png")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import softqd
-from softqd.report.gallery import gallery
+from softqd.report.gallery import gallery, representatives
 
 
 def make(dim=2, target=None):
@@ -47,6 +47,17 @@ def test_names_of_the_problem():
     titles = [a.get_title() for a in gallery(problem, everyone).axes]
     assert titles[0] == "target"
     assert sum("clustering" in title for title in titles) == 3
+
+
+def test_representatives_are_those_that_select_takes():
+    values = [0.9, 0.1, 0.5, 0.11, 0.3]
+    problem = make(dim=1)
+    everyone = population(values)._replace(behavior=np.array(values)[:, None])
+    figure = representatives(problem, everyone, size=3)
+    shown = [float(a.images[0].get_array().mean()) for a in figure.axes]
+    chosen = softqd.select(1 - np.array(values), np.array(values)[:, None], 3)
+    np.testing.assert_allclose(shown, np.array(values)[chosen], rtol=1e-6)
+    assert len(representatives(problem, everyone, size=9).axes) == 5
 
 
 def test_what_cannot_be_drawn():

@@ -63,6 +63,22 @@ def test_record_round_trip(small_record, tmp_path):
     assert len(small_record["metrics"]["mean_quality"]) == 2
 
 
+def test_curves_end_at_the_metrics_of_the_run(small_record):
+    followed = records.record(
+        "lp-easy",
+        seeds=[1, 2],
+        settings=["population_size=16", "batch_size=8", "solution_dim=8"],
+        num_iterations=6,
+        curves=True,
+    )
+    for name in ("qd_score", "qvs"):
+        curve = followed["history"][name]
+        assert [len(c) for c in curve] == [7, 7]
+        last = [c[-1] for c in curve]
+        np.testing.assert_allclose(last, followed["metrics"][name], rtol=1e-5)
+        np.testing.assert_allclose(last, small_record["metrics"][name], rtol=1e-4)
+
+
 def test_bad_records_are_refused(small_record):
     with pytest.raises(ValueError, match=r"keys that differ: \['seconds'\]"):
         records.check({k: v for k, v in small_record.items() if k != "seconds"})
