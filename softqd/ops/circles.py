@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from softqd.ops import circles_kernel
+from softqd.ops import circles_kernel, gpu
 
 # Circles between two saved transmittances.
 SEGMENT = 8
@@ -127,7 +127,7 @@ def _is_plain(implementation: str, dtype: Any) -> bool:
             f"implementation must be 'auto', 'plain' or 'kernel'; got "
             f"{implementation!r}"
         )
-    can_kernel = circles_kernel.is_available(dtype)
+    can_kernel = gpu.has_kernels(dtype)
     if implementation == "kernel" and not can_kernel:
         raise ValueError(
             "implementation='kernel' needs an NVIDIA GPU and float32; use 'auto'"

@@ -10,9 +10,7 @@ Pallas' interpreter.
 from __future__ import annotations
 
 import functools
-import importlib
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,21 +27,6 @@ REACH = 32.0
 # what it hides. That is so once the product of 1 - min(a, cap) is below this.
 _ALPHA_CAP = 1 - 2.0**-8
 _MIN_SEEN = 2.0**-48
-
-
-def is_available(dtype: Any) -> bool:
-    """Whether the kernels can run here, in this precision."""
-    is_gpu = dtype == jnp.float32 and jax.default_backend() == "gpu"
-    return is_gpu and _can_lower()
-
-
-@functools.cache
-def _can_lower() -> bool:
-    try:
-        importlib.import_module("jax.experimental.pallas.triton")
-    except ImportError:
-        return False
-    return True
 
 
 def forward(rows, canvas, scale, is_saving, interpret=False):

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from softqd.ops.circles_kernel import is_available
 from softqd.ops.distances import map_rows, mask_self
+from softqd.ops.gpu import has_kernels
 from softqd.ops.selection import kth_smallest
 
 # Entries of the distance matrix handled at once; pictures come in batches. GPUs have
@@ -61,7 +61,7 @@ def _fwd(points, num_nearest, eps):
             f"num_nearest must be between 1 and {n - 1}, the number of other points; "
             f"got {num_nearest}"
         )
-    if is_available(points.dtype):
+    if has_kernels(points.dtype):
         smallest = squares_kernel(points, num_nearest)
         last, total = smallest[-1], jnp.sqrt(smallest + eps).sum(0)
     else:
@@ -132,7 +132,7 @@ def _sum_both(a, b):
 
 def _map_points(function, points):
     n = points.shape[0]
-    max_entries = _MAX_ENTRIES_GPU if is_available(points.dtype) else _MAX_ENTRIES
+    max_entries = _MAX_ENTRIES_GPU if has_kernels(points.dtype) else _MAX_ENTRIES
     return map_rows(function, (jnp.arange(n), points), n, max_entries)
 
 

@@ -10,13 +10,11 @@ this way of lowering will go: where it is gone, the plain twin takes over.
 
 from __future__ import annotations
 
-import functools
-import importlib
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from softqd.ops.gpu import has_kernels
 from softqd.ops.kernels import KERNEL_CUTOFF, pair_kernel
 
 # A population of up to this size fits into the registers of one thread block.
@@ -27,17 +25,7 @@ _LAST_KEY = 0x7FFFFFFF
 
 def fits_kernel(all_z: Float[Array, "n d"]) -> bool:
     """Whether the kernel can serve a population of this size and precision here."""
-    fits = all_z.dtype == jnp.float32 and len(all_z) <= MAX_POPULATION
-    return fits and jax.default_backend() == "gpu" and _can_lower()
-
-
-@functools.cache
-def _can_lower() -> bool:
-    try:
-        importlib.import_module("jax.experimental.pallas.triton")
-    except ImportError:
-        return False
-    return True
+    return len(all_z) <= MAX_POPULATION and has_kernels(all_z.dtype)
 
 
 def repulsion_kernel(

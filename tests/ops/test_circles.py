@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from softqd.ops import circles as module
-from softqd.ops import circles_kernel
+from softqd.ops import circles_kernel, gpu
 from softqd.ops.circles import Circles, render_circles
 
 SHAPES = [(1, 9, 7), (8, 16, 16), (37, 20, 31), (66, 24, 40)]
@@ -64,7 +64,7 @@ def render(request, monkeypatch):
     for name in ("forward", "backward"):
         function = functools.partial(getattr(circles_kernel, name), interpret=True)
         monkeypatch.setattr(circles_kernel, name, function)
-    monkeypatch.setattr(circles_kernel, "is_available", lambda _: True)
+    monkeypatch.setattr(gpu, "has_kernels", lambda _: True)
     return functools.partial(render_circles, implementation="kernel")
 
 

@@ -1,0 +1,40 @@
+"""Whether the GPU kernels, written in Pallas and lowered by Triton, can run here."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def has_kernels(dtype: Any) -> bool:
+    """Whether arrays of this type are computed where the kernels run.
+
+    That is float32 on an NVIDIA GPU, with a JAX that still lowers through Triton.
+    """
+    return dtype == jnp.float32 and _is_nvidia(_default_device()) and _can_lower()
+
+
+def _default_device() -> Any:
+    """Where computations go unless they are told otherwise."""
+    # A device, the name of a platform, or None.
+    default = getattr(jax.config, "jax_default_device", None)
+    if isinstance(default, str):
+        return jax.devices(default)[0]
+    return jax.devices()[0] if default is None else default
+
+
+def _is_nvidia(device: Any) -> bool:
+    return device.platform == "gpu" and "nvidia" in device.device_kind.lower()
+
+
+@functools.cache
+def _can_lower() -> bool:
+    try:
+        importlib.import_module("jax.experimental.pallas.triton")
+    except ImportError:
+        return False
+    return True
