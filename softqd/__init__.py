@@ -10,7 +10,7 @@ Examples:
 """
 
 from softqd import metrics, problems
-from softqd.algorithms import squad
+from softqd.algorithms import dns, dns_g, squad
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.loop import NonFiniteError
 from softqd.experiment.readers import load_population
@@ -40,6 +40,8 @@ __all__ = [
     "Problem",
     "Result",
     "behavior_value",
+    "dns",
+    "dns_g",
     "load",
     "load_population",
     "lower_bound",

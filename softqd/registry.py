@@ -15,7 +15,11 @@ PROBLEMS: dict[str, Callable] = {
     "sphere": problems.sphere,
 }
 
-ALGORITHMS: dict[str, Callable] = {"squad": algorithms.squad}
+ALGORITHMS: dict[str, Callable] = {
+    "dns": algorithms.dns,
+    "dns_g": algorithms.dns_g,
+    "squad": algorithms.squad,
+}
 
 # What can be fetched once: each returns the path in the cache.
 DOWNLOADS: dict[str, Callable] = {"vermeer": problems.fetch_vermeer}

@@ -54,6 +54,31 @@ def kth_smallest(values: Float[Array, "m n"], k: int) -> Float[Array, " m"]:
     )
 
 
+def mean_of_smallest(values: Float[Array, "m n"], k: int) -> Float[Array, " m"]:
+    """Mean of the k smallest finite entries of every row.
+
+    Of all finite ones where they are fewer, and infinite where there are none.
+
+    Args:
+        values: Rows without NaN and minus infinity.
+        k: From 1 to n.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> rows = jnp.array([[3.0, 1.0, 5.0], [jnp.inf, jnp.inf, 4.0]])
+        >>> mean_of_smallest(rows, 2).tolist()
+        [2.0, 4.0]
+    """
+    kth = kth_smallest(values, k)
+    is_closer = values < kth[:, None]
+    num_closer = is_closer.sum(1, dtype=values.dtype)
+    total = jnp.where(is_closer, values, 0.0).sum(1)
+    is_full = jnp.isfinite(kth)
+    total += jnp.where(is_full, (k - num_closer) * jnp.where(is_full, kth, 0.0), 0.0)
+    count = jnp.where(is_full, k, num_closer)
+    return jnp.where(count > 0, total / jnp.maximum(count, 1), jnp.inf)
+
+
 def share_of(
     values: Float[Array, "m n"], kth: Float[Array, " m"], k: int
 ) -> Float[Array, "m n"]:
