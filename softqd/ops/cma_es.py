@@ -6,10 +6,10 @@ learns it (p + 2) / 3 times as fast (Ros and Hansen, "A Simple Modification in C
 Achieving Linear Time and Space Complexity", PPSN 2008). What pyribs 0.12 does
 otherwise is kept behind `pyribs_quirks`.
 
-Not evosax (0.3.2 was read): its number of parents, weights and learning rates are fixed
-when a strategy is built, while here they come with every update and may be 0; it ranks
-one scalar itself; its separable form has the learning rates of the full one; and it
-brings flax along.
+Not evosax (0.3.2 was read): there the number of parents, and with it weights and rates,
+follows from the population size, while here it comes with every update and may be 0;
+it ranks one scalar itself; its separable form has the learning rates of the full one;
+and it brings flax along. Batches and restarts inside `jit` it could have served.
 """
 
 from __future__ import annotations
@@ -170,8 +170,9 @@ def update_cma(
     - the step size and h_sigma follow the squared length of p_sigma against p;
     - the separable learning rates are pycma's, c_1 being multiplied by that of the full
       form;
-    - the full covariance is decomposed after pyribs' gap of evaluations only, and not
-      before `has_stopped` looks at it. Under `vmap` this saves no time.
+    - the full covariance is decomposed after pyribs' gap of evaluations only, with or
+      without parents, and `has_stopped` looks at the decomposition before the last
+      update. Under `vmap` this saves no time.
 
     Args:
         state: The distribution the samples came from.
@@ -330,7 +331,7 @@ def _move(
     gain = jnp.sqrt(c_sigma * (2 - c_sigma) * rates.mu_eff)
     sigma_path = gain * _times_power(state, y_w, -1)
     sigma_path += (1 - c_sigma) * state.sigma_path  # Eq. (43)
-    generation = (state.num_evaluations + num_samples).astype(y.dtype) / num_samples
+    generation = (state.num_evaluations + num_samples) / num_samples
     settled = 1 - (1 - c_sigma) ** (2 * generation)
     excess, is_short = _path_length(sigma_path, settled, pyribs_quirks)
     growth = jnp.exp(jnp.minimum(1.0, c_sigma / rates.d_sigma * excess))

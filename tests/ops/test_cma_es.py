@@ -355,7 +355,26 @@ def test_a_collapsing_run_stays_finite_and_stops(separable):
         if step == 100:
             assert has_stopped(state, jnp.array([1.0, 0.0]))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state))
+    assert state.sigma > 0
     assert has_stopped(state, jnp.array([1.0, 0.0]))
+
+
+@KINDS
+def test_a_coordinate_without_variance_does_not_hold_up_the_others(separable):
+    """Its variance falls until single precision has no smaller number."""
+
+    def step(state, key):
+        state = state._replace(sigma=jnp.ones(()))
+        samples = state.mean[None] + jax.random.normal(key, (4, 1)) * jnp.eye(2)[:1]
+        return update_cma(state, samples, jnp.arange(4), 2), state.mean
+
+    keys = jax.random.split(jax.random.key(0), 1500)
+    state = init_cma(jnp.zeros(2), 1.0, separable=separable)
+    end, means = jax.jit(lambda s: jax.lax.scan(step, s, keys))(state)
+    assert (end.scales > 0).all()
+    assert (means[1:, 0] != means[:-1, 0]).all()
+    # A diagonal is known to the last digit; a matrix only to epsilon of the largest.
+    assert has_stopped(end, jnp.array([1.0, 0.0])) == separable
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
