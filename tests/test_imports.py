@@ -17,6 +17,7 @@ ALLOWED = {
     "algorithms": {"types", "ops", "objective"},
     "registry": {"problems", "algorithms", "metrics", "types"},
     "experiment": {"types", "ops", "registry", "metrics"},
+    "interop": {"types", "ops", "experiment", "metrics"},
     "report": {"types", "ops", "metrics", "experiment", "registry"},
     "cli": {"types", "registry", "metrics", "experiment", "report"},
 }

@@ -1,0 +1,1 @@
+"""Other libraries' algorithms on softqd's problems."""
