@@ -10,7 +10,15 @@ Examples:
 """
 
 from softqd import metrics, problems
-from softqd.algorithms import dns, dns_g, squad
+from softqd.algorithms import (
+    cma_maega,
+    cma_mega,
+    dns,
+    dns_g,
+    ga_me,
+    sep_cma_mae,
+    squad,
+)
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.loop import NonFiniteError
 from softqd.experiment.readers import load_population
@@ -40,8 +48,11 @@ __all__ = [
     "Problem",
     "Result",
     "behavior_value",
+    "cma_maega",
+    "cma_mega",
     "dns",
     "dns_g",
+    "ga_me",
     "load",
     "load_population",
     "lower_bound",
@@ -50,6 +61,7 @@ __all__ = [
     "render_circles",
     "run",
     "select",
+    "sep_cma_mae",
     "soft_qd_score",
     "squad",
     "squad_objective",

@@ -16,8 +16,12 @@ PROBLEMS: dict[str, Callable] = {
 }
 
 ALGORITHMS: dict[str, Callable] = {
+    "cma_maega": algorithms.cma_maega,
+    "cma_mega": algorithms.cma_mega,
     "dns": algorithms.dns,
     "dns_g": algorithms.dns_g,
+    "ga_me": algorithms.ga_me,
+    "sep_cma_mae": algorithms.sep_cma_mae,
     "squad": algorithms.squad,
 }
 
@@ -25,7 +29,9 @@ ALGORITHMS: dict[str, Callable] = {
 DOWNLOADS: dict[str, Callable] = {"vermeer": problems.fetch_vermeer}
 
 # Defaults of arguments that are objects, as configurations spell them.
-DEFAULT_TEXTS: dict[str, dict[str, Any]] = {"squad": {"optimizer": "adam(0.05)"}}
+DEFAULT_TEXTS: dict[str, dict[str, Any]] = {
+    name: {"optimizer": "adam(0.05)"} for name in ("cma_maega", "cma_mega", "squad")
+}
 
 
 class Preset(NamedTuple):
@@ -37,34 +43,99 @@ class Preset(NamedTuple):
     algorithm_settings: Mapping[str, Mapping[str, Any]]
     iterations: int = 1000
     cells: int = 512  # of the tessellation behind QD score and coverage
+    budgets: Mapping[str, int] = {}  # iterations of algorithms that have their own
 
 
-# gamma_sq: the paper's section "Hyperparameters", confirmed by its released settings.
+# Iterations of the published baselines on Linear Projection and Image Composition.
+_BUDGETS = {
+    "cma_maega": 1900,
+    "cma_mega": 1900,
+    "dns": 8000,
+    "dns_g": 4000,
+    "ga_me": 8000,
+    "sep_cma_mae": 1900,
+}
+# The published baselines ran in pyribs.
+_PYRIBS = {"pyribs_quirks": True}
+
+
+def _published(
+    squad: float,
+    mega: tuple[float, float],
+    maega: tuple[float, float, float],
+    mae: tuple[float, float],
+    ga: tuple[float, float, float],
+    dns_step: float,
+) -> dict[str, dict[str, Any]]:
+    """Published settings of all methods on one problem.
+
+    Args:
+        squad: gamma_sq.
+        mega: Adam's learning rate, sigma0.
+        maega: Adam's learning rate, sigma0, the archive's learning rate.
+        mae: sigma0, the archive's learning rate.
+        ga: iso_sigma, line_sigma, step_size.
+        dns_step: step_size of DNS-G.
+    """
+    branching = {"signed_quality": True, **_PYRIBS}
+    return {
+        "squad": {"gamma_sq": squad},
+        "cma_mega": {
+            "optimizer": f"adam({mega[0]})",
+            "sigma0": mega[1],
+            **branching,
+        },
+        "cma_maega": {
+            "optimizer": f"adam({maega[0]})",
+            "sigma0": maega[1],
+            "learning_rate": maega[2],
+            **branching,
+        },
+        "sep_cma_mae": {"sigma0": mae[0], "learning_rate": mae[1], **_PYRIBS},
+        "ga_me": {"iso_sigma": ga[0], "line_sigma": ga[1], "step_size": ga[2]},
+        "dns": {},
+        "dns_g": {"step_size": dns_step},
+    }
+
+
+# The paper's section "Hyperparameters", confirmed by its released settings.
 PRESETS: dict[str, Preset] = {
     "lp-easy": Preset(
         "Linear Projection, 4 behavior dimensions (published settings)",
         "linear_projection",
         {"behavior_dim": 4},
-        {"squad": {"gamma_sq": 0.1}},
+        _published(
+            0.1, (0.5, 2.0), (0.05, 0.5, 0.01), (2.0, 0.05), (2.0, 0.2, 0.1), 0.1
+        ),
+        budgets=_BUDGETS,
     ),
     "lp-medium": Preset(
         "Linear Projection, 8 behavior dimensions (published settings)",
         "linear_projection",
         {"behavior_dim": 8},
-        {"squad": {"gamma_sq": 0.5}},
+        _published(
+            0.5, (0.1, 10.0), (0.05, 10.0, 0.01), (5.0, 0.01), (2.0, 0.1, 0.1), 0.1
+        ),
+        budgets=_BUDGETS,
     ),
     "lp-hard": Preset(
         "Linear Projection, 16 behavior dimensions (published settings)",
         "linear_projection",
         {"behavior_dim": 16},
-        {"squad": {"gamma_sq": 1.0}},
+        _published(
+            1.0, (0.1, 10.0), (0.05, 0.5, 0.01), (2.0, 0.01), (0.5, 0.3, 0.1), 0.1
+        ),
+        budgets=_BUDGETS,
     ),
     "ic": Preset(
         "Image Composition, 1024 circles repaint Vermeer (published settings)",
         "image_composition",
         {"target": "vermeer"},
-        {"squad": {"gamma_sq": 1.0}},
+        _published(
+            1.0, (0.05, 1.0), (0.05, 1.0, 0.02), (1.0, 0.02), (0.2, 0.2, 0.05), 0.5
+        ),
         cells=1024,
+        budgets={**_BUDGETS, "ga_me": 5350},
     ),
     "ic-small": Preset(
         "Image Composition, 128 circles and a portrait that comes along",

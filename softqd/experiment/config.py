@@ -69,7 +69,7 @@ def from_name(name: str, algorithm: str = "squad") -> Config:
         "run": {
             "preset": name,
             "seed": 0,
-            "iterations": preset.iterations,
+            "iterations": preset.budgets.get(algorithm, preset.iterations),
             "log_every": 10,
             "cells": preset.cells,
         },

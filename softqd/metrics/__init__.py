@@ -3,7 +3,6 @@
 from softqd.metrics._archive import (
     cell_of,
     coverage,
-    cvt_centroids,
     published_centroids,
     qd_score,
 )
@@ -28,6 +27,7 @@ from softqd.metrics._vendi import (
     vendi_estimate,
     vendi_score,
 )
+from softqd.ops.cvt import cvt_centroids
 
 __all__ = [
     "METRICS",

@@ -8,13 +8,13 @@ import numpy as np
 
 from softqd.metrics._archive import (
     coverage,
-    cvt_centroids,
     published_centroids,
     qd_score,
 )
 from softqd.metrics._soft_qd import default_sigma, soft_qd_score
 from softqd.metrics._vendi import vendi_estimate
 from softqd.ops.checks import as_array
+from softqd.ops.cvt import cvt_centroids
 from softqd.types import Population
 
 # Cells where nothing else is said: those behind the paper's LP and LSI tables.

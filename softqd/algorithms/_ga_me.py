@@ -1,0 +1,128 @@
+"""GA-ME: MAP-Elites with iso+line and gradient children, as the Soft QD paper ran it.
+
+After PGA-ME (Nilsson and Cully 2021), with exact gradients of quality in place of a
+critic's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import Array, Int, PyTree
+
+from softqd.algorithms import _cells
+from softqd.algorithms._cells import CELLS, CellInfo
+from softqd.ops import evaluation
+from softqd.ops.archive import CellArchive, sample_elites
+from softqd.ops.checks import check_count
+from softqd.ops.variation import gradient_step, iso_line
+from softqd.types import Algorithm, Key, Population, Problem
+
+
+class GaMeState(NamedTuple):
+    """What the next iteration needs."""
+
+    key: Key
+    iteration: Int[Array, ""]
+    init_evaluations: Int[Array, ""]
+    archive: CellArchive
+
+
+def ga_me(
+    problem: Problem,
+    *,
+    cells: int = CELLS,
+    centroids: Array | None = None,
+    batch_size: int = 128,
+    start_size: int = 256,
+    iso_sigma: float = 0.5,
+    line_sigma: float = 0.2,
+    step_size: float = 0.1,
+) -> Algorithm:
+    """MAP-Elites whose children are half variations, half gradient steps.
+
+    One iteration makes ``batch_size // 2`` children by iso+line variation of random
+    elites and inserts them, then moves as many elites one plain step up the gradient of
+    quality and inserts these.
+
+    Args:
+        problem: A problem with a bounded behavior space; `evaluate` must be
+            differentiable.
+        cells: Number of cells.
+        centroids: Centers of the cells in the unit cube, ``(cells, d)``; by default a
+            centroidal Voronoi tessellation.
+        batch_size: Children of an iteration, at least 2.
+        start_size: Random solutions the archive starts from.
+        iso_sigma: Scale of the noise in every direction.
+        line_sigma: Scale of the noise along the line to a second elite.
+        step_size: Length of a step in units of the gradient.
+
+    Returns:
+        An `Algorithm`. ``init`` also takes solutions to start from, any number.
+
+    Raises:
+        ValueError: If a setting is out of range or the space is not bounded.
+
+    Examples:
+        >>> import softqd
+        >>> problem = softqd.problems.sphere(solution_dim=8)
+        >>> algorithm = softqd.ga_me(problem, cells=16, batch_size=8, start_size=4)
+        >>> result = softqd.run(algorithm, num_iterations=2, log_every=2)
+        >>> result.history["evaluations"].tolist()
+        [4, 28]
+    """
+    settings = {k: v for k, v in locals().items() if k not in ("problem", "centroids")}
+    check_count("batch_size", batch_size, 2)
+    check_count("start_size", start_size, 1)
+    centers = _cells.cells_of(problem, cells, centroids)
+    half = batch_size // 2
+
+    def init(
+        problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
+    ) -> GaMeState:
+        key, start_key = jax.random.split(key)
+        first, found, archive, spent = _cells.first_archive(
+            problem, centroids, start_key, solutions, start_size
+        )
+        archive, _ = _cells.add(problem, archive, first, found)
+        return GaMeState(key, jnp.int32(0), spent, archive)
+
+    def step(problem: Problem, state: GaMeState) -> tuple[GaMeState, CellInfo]:
+        key, *keys = jax.random.split(state.key, 8)
+        archive = state.archive
+        first, second = (sample_elites(archive, k, half) for k in keys[:2])
+        varied = iso_line(first, second, keys[2], iso_sigma, line_sigma)
+        found = evaluation.evaluate(problem, varied, keys[3])
+        archive, _ = _cells.add(problem, archive, varied, found)
+
+        elders = sample_elites(archive, keys[4], half)
+        moved = gradient_step(problem, elders, keys[5], step_size)
+        climbed = evaluation.evaluate(problem, moved, keys[6])
+        archive, _ = _cells.add(problem, archive, moved, climbed)
+
+        info = CellInfo(
+            evaluations=jnp.int32(3 * half),
+            gradient_evaluations=jnp.int32(half),
+            vector_jacobian_products=jnp.int32(half),
+            is_finite=jnp.ones((1,), bool),
+            elites=archive.occupied.sum(),
+            rejected=_cells.num_unsound(found) + _cells.num_unsound(climbed),
+            restarts=jnp.int32(0),
+        )
+        state = state._replace(key=key, iteration=state.iteration + 1, archive=archive)
+        return state, info
+
+    def population(state: GaMeState) -> Population:
+        return _cells.elites(problem, state.archive)
+
+    return Algorithm(
+        init=Partial(init, problem, centers),
+        step=Partial(step, problem),
+        population=population,
+        problem=problem,
+        name="ga_me",
+        settings=settings,
+    )

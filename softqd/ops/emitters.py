@@ -1,0 +1,155 @@
+"""Parts of emitters: ranking, selection of parents, restarts, branching gradients.
+
+CMA-ME (Fontaine et al. 2020), CMA-MEGA (Fontaine and Nikolaidis 2021) and CMA-MAE
+(Fontaine and Nikolaidis 2023) are assembled from these. Names are those of pyribs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.flatten_util
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from softqd.ops import evaluation
+from softqd.ops.archive import Insertion
+from softqd.types import Evaluation, Key, Problem
+
+RANKERS = ("improvement", "two_stage")
+SELECTIONS = ("mu", "filter")
+RESTARTS = ("basic", "no_improvement")
+
+
+def rank(
+    insertion: Insertion, ranker: str
+) -> tuple[Int[Array, " b"], Float[Array, "b v"]]:
+    """Order candidates from best to worst.
+
+    Args:
+        insertion: What the archive said of the candidates.
+        ranker: 'improvement': by value. 'two_stage': by status (new cell, improved
+            cell, not added), then by value. Of equals, the later comes first.
+
+    Returns:
+        Indices, best first; and the values ranked by, in that order.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> insertion = Insertion(jnp.array([1, 0, 2]), jnp.array([5.0, 9.0, 1.0]))
+        >>> rank(insertion, "improvement")[0].tolist()
+        [1, 0, 2]
+        >>> rank(insertion, "two_stage")[0].tolist()
+        [2, 0, 1]
+    """
+    status = insertion.status.astype(insertion.value.dtype)
+    keys = {"improvement": [insertion.value], "two_stage": [status, insertion.value]}
+    columns = keys[ranker]
+    order = jnp.flip(jnp.lexsort(columns[::-1]))
+    return order, jnp.stack(columns, 1)[order]
+
+
+def num_parents(insertion: Insertion, selection: str) -> Int[Array, ""]:
+    """How many of the ranked candidates become parents.
+
+    'mu': half of them. 'filter': as many as the archive took.
+    """
+    size = insertion.status.shape[0]
+    if selection == "mu":
+        return jnp.int32(size // 2)
+    return (insertion.status > 0).sum(dtype=jnp.int32)
+
+
+def wants_restart(
+    insertion: Insertion, iteration: Int[Array, ""], rule: str | int
+) -> Bool[Array, ""]:
+    """Whether an emitter's rule asks for a restart after its n-th iteration.
+
+    'basic': never. 'no_improvement': when the archive took nothing. A number: every so
+    many iterations.
+    """
+    if isinstance(rule, str):
+        took_none = (insertion.status == 0).all()
+        return took_none if rule == "no_improvement" else jnp.zeros((), bool)
+    return iteration % rule == 0
+
+
+def check_rules(ranker: Any, selection: Any, restart: Any) -> None:
+    """Refuse rules that do not exist.
+
+    Raises:
+        ValueError: Naming those that do.
+    """
+    for name, value, known in (
+        ("ranker", ranker, RANKERS),
+        ("selection", selection, SELECTIONS),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
+    is_count = isinstance(restart, int) and not isinstance(restart, bool)
+    if restart not in RESTARTS and not (is_count and restart >= 1):
+        raise ValueError(
+            f"restart must be one of {', '.join(RESTARTS)}, or a number of iterations; "
+            f"got {restart!r}"
+        )
+
+
+def flattener(template: PyTree) -> Callable[[Float[Array, "*b p"]], PyTree]:
+    """From flat vectors, with any leading axes, to solutions shaped as a template."""
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), template)
+    _, unravel = jax.flatten_util.ravel_pytree(zeros)
+
+    def unflatten(flat):
+        one = unravel
+        for _ in range(flat.ndim - 1):
+            one = jax.vmap(one)
+        return one(flat)
+
+    return unflatten
+
+
+def flatten(solutions: PyTree) -> Float[Array, "n p"]:
+    """Solutions with a leading axis as rows of numbers."""
+    return jax.vmap(lambda s: jax.flatten_util.ravel_pytree(s)[0])(solutions)
+
+
+def evaluate_with_jacobian(
+    problem: Problem, solutions: PyTree, key: Key | None
+) -> tuple[Evaluation, Float[Array, "n r p"]]:
+    """Evaluate a batch, with the gradients of quality and of every behavior.
+
+    Returns:
+        The evaluation; and flat gradients, quality's first, 1 + d of them. Each is one
+        vector-Jacobian product.
+    """
+    result, _, pullback = evaluation.evaluate_with_vjp(
+        problem, solutions, key, lambda b: b
+    )
+    n, d = result.behavior.shape
+    basis = jnp.eye(1 + d, dtype=result.quality.dtype)
+
+    def gradients(row):
+        to_quality = jnp.full((n,), row[0])
+        to_behavior = jnp.broadcast_to(row[None, 1:], (n, d))
+        return flatten(pullback(to_quality, to_behavior.astype(result.behavior.dtype)))
+
+    return result, jnp.swapaxes(jax.vmap(gradients)(basis), 0, 1)
+
+
+def normalize_rows(
+    gradients: Float[Array, "*b p"], eps: float = 1e-8
+) -> Float[Array, "*b p"]:
+    """Divide every gradient by its length, ``eps`` added; a zero one stays zero."""
+    norm = jnp.sqrt((gradients**2).sum(-1, keepdims=True))
+    return gradients / (norm + eps)
+
+
+def select(is_new: Bool[Array, " n"], new: PyTree, old: PyTree) -> PyTree:
+    """Rows of one tree where ``is_new``, of the other elsewhere."""
+
+    def pick(a, b):
+        return jnp.where(is_new.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(pick, new, old)
