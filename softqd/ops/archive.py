@@ -116,7 +116,7 @@ def insert(
 
         t <- (1 - a)^k t + (1 - (1 - a)^k) q,
 
-    so that for a < 1 an elite may give way to a worse one.
+    so that an elite may give way to a worse one.
 
     Candidates of non-finite quality or behavior are never accepted. Behaviors outside
     the unit cube go to the nearest centroid too, on a grid as if they were clipped.
