@@ -41,3 +41,10 @@ def own_cache(tmp_path_factory):
     patch.setattr(pooch.core, "stream_download", _unreachable)
     yield
     patch.undo()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+    """Compiled programs of a module are of no use to the next one, and large."""
+    yield
+    jax.clear_caches()
