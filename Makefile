@@ -30,6 +30,8 @@ bench: $(VENV)/.parity
 	$(BIN)/python benchmarks/squad_speed.py
 	$(BIN)/python benchmarks/score_variance.py
 	$(BIN)/python benchmarks/cvt_speed.py
+	$(BIN)/python benchmarks/image_speed.py
+	$(BIN)/python benchmarks/baseline_speed.py
 
 # Rebuild docs/results.md and its figures from results/*.json.
 results: $(VENV)/.core
