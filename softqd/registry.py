@@ -55,8 +55,9 @@ _BUDGETS = {
     "ga_me": 8000,
     "sep_cma_mae": 1900,
 }
-# The published baselines ran in pyribs.
-_PYRIBS = {"pyribs_quirks": True}
+# The published baselines ran in pyribs, every seed with cells of its own.
+_CELLS = {"shared_cells": False}
+_PYRIBS = {"pyribs_quirks": True, **_CELLS}
 
 
 def _published(
@@ -92,7 +93,12 @@ def _published(
             **branching,
         },
         "sep_cma_mae": {"sigma0": mae[0], "learning_rate": mae[1], **_PYRIBS},
-        "ga_me": {"iso_sigma": ga[0], "line_sigma": ga[1], "step_size": ga[2]},
+        "ga_me": {
+            "iso_sigma": ga[0],
+            "line_sigma": ga[1],
+            "step_size": ga[2],
+            **_CELLS,
+        },
         "dns": {},
         "dns_g": {"step_size": dns_step},
     }

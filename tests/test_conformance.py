@@ -80,9 +80,10 @@ class TestConformance:
         assert_same(step(state), step(algorithm.init(jax.random.key(3))))
 
     def test_other_seed_other_population(self, name):
-        algorithm, state, _ = ready(name)
-        other = algorithm.population(algorithm.init(jax.random.key(4)))
-        assert not np.array_equal(algorithm.population(state).quality, other.quality)
+        algorithm, state, step = ready(name)
+        one, other = step(state)[0], step(algorithm.init(jax.random.key(4)))[0]
+        one, other = algorithm.population(one), algorithm.population(other)
+        assert not np.array_equal(one.quality, other.quality)
 
     def test_old_style_keys_are_welcome(self, name):
         algorithm, _, _ = ready(name)
@@ -173,8 +174,8 @@ class TestConformance:
         problem = softqd.Problem(evaluate, sample, (0.0, 1.0))
         result = softqd.run(build(name, problem), num_iterations=30, log_every=30)
         assert result.population.solutions["in"]["w"].shape[1:] == (4, 2)
-        first, last = result.history["max_quality"][[0, -1]]
-        assert last >= first
+        # The best there is.
+        assert 4.5 < result.history["max_quality"][-1] <= 5.0
 
     def test_evaluate_of_the_wrong_shape_is_refused(self, name):
         problem = softqd.Problem(lambda x: (x, x), lambda key: jnp.ones(3), (0.0, 2.0))

@@ -79,6 +79,7 @@ def arborescence(
     *,
     cells: int,
     centroids: Any,
+    shared_cells: bool,
     num_emitters: int,
     batch_size: int,
     sigma0: float,
@@ -90,7 +91,7 @@ def arborescence(
     emitters.check_rules(rules.ranker, rules.selection, rules.restart)
     if not sigma0 > 0:
         raise ValueError(f"sigma0 must be positive; got {sigma0!r}")
-    centroids = _cells.cells_of(problem, cells, centroids)
+    centroids = _cells.cells_of(problem, cells, centroids, shared_cells)
     num_children = batch_size - 1  # one of the batch is the point itself
 
     def start(point: Float[Array, " p"], dim: int) -> Branching:
@@ -100,19 +101,18 @@ def arborescence(
     def init(
         problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
     ) -> ArborescenceState:
-        key, first_key, elite_key = jax.random.split(key, 3)
-        first, found, archive, spent = _cells.first_archive(
-            problem, centroids, first_key, solutions, num_emitters
-        )
-        dim = found.behavior.shape[1]
+        key, *keys = jax.random.split(key, 5)
+        first, spent = _cells.first_solutions(problem, keys[0], solutions, num_emitters)
+        archive = _cells.empty_cells(problem, centroids, cells, keys[1], first)
         result = None if rules.threshold_floor is None else archive
-        archive, result = both(problem, archive, result, first, found)[:2]
-        points = emitters.flatten(first)
         if solutions is not None:
-            given = sample_elites(result or archive, elite_key, num_emitters)
-            points = emitters.flatten(given)
-        branches = jax.vmap(lambda point: start(point, dim))(points)
-        counts = (jnp.int32(0), spent, jnp.int32(0))
+            found, count = _cells.evaluate_first(problem, first, keys[2])
+            spent += count
+            archive, result, _ = both(problem, archive, result, first, found)
+            first = sample_elites(result or archive, keys[3], num_emitters)
+        dim = archive.centroids.shape[1]
+        branches = jax.vmap(lambda x: start(x, dim))(emitters.flatten(first))
+        counts = (jnp.int32(0), jnp.int32(spent), jnp.int32(0))
         return ArborescenceState(key, *counts, branches, archive, result)
 
     def both(problem, archive, result, solutions, found):

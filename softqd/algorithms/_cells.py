@@ -21,8 +21,8 @@ from softqd.ops.archive import (
     empty_archive,
     insert,
 )
-from softqd.ops.checks import check_first_evaluation, check_solutions
-from softqd.ops.cvt import cvt_centroids
+from softqd.ops.checks import check_count, check_first_evaluation, check_solutions
+from softqd.ops.cvt import NUM_SAMPLES, cvt_centroids, kmeans
 from softqd.types import Evaluation, Key, Population, Problem
 
 # Cells of the published baselines.
@@ -42,11 +42,11 @@ class CellInfo(NamedTuple):
 
 
 def cells_of(
-    problem: Problem, cells: int, centroids: Any, seed: int = 0
+    problem: Problem, cells: int, centroids: Any, shared_cells: bool
 ) -> Float[np.ndarray, "m d"] | None:
     """Centroids in the unit cube: those given, or a CVT of the problem's dimension.
 
-    None if the problem does not say its dimension; `first_archive` then says why.
+    None where every run draws its own, in `first_archive`.
 
     Raises:
         ValueError: If the behavior space is not bounded or the centroids do not fit.
@@ -54,14 +54,10 @@ def cells_of(
     if problem.sample is None and not isinstance(problem.behavior_bounds, tuple):
         return None
     dim = problem.behavior_dim
-    low, high = problem.bounds(dim)
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        raise ValueError(
-            f"problem {problem.name!r} has no finite behavior_bounds, which an archive "
-            "of cells needs; declare them, or use softqd.squad or softqd.dns"
-        )
+    _check_bounded(problem, dim)
     if centroids is None:
-        return cvt_centroids(cells, dim, seed)
+        check_count("cells", cells, 1, NUM_SAMPLES)
+        return cvt_centroids(cells, dim) if shared_cells else None
     given = np.asarray(centroids, np.float32)
     if given.ndim != 2 or given.shape[1] != dim:
         raise ValueError(
@@ -69,6 +65,15 @@ def cells_of(
             f"{given.shape}"
         )
     return given
+
+
+def _check_bounded(problem: Problem, dim: int) -> None:
+    low, high = problem.bounds(dim)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise ValueError(
+            f"problem {problem.name!r} has no finite behavior_bounds, which an archive "
+            "of cells needs; declare them, or use softqd.squad or softqd.dns"
+        )
 
 
 def to_unit(problem: Problem, behavior: Float[Array, "n d"]) -> Float[Array, "n d"]:
@@ -87,35 +92,45 @@ def elites(problem: Problem, archive: CellArchive) -> Population:
     return archive_population(archive)._replace(behavior=behavior)
 
 
-def first_archive(
-    problem: Problem,
-    centroids: Any,
-    key: Key,
-    solutions: PyTree | None,
-    num_solutions: int,
-) -> tuple[PyTree, Evaluation, CellArchive, Int[Array, ""]]:
-    """Sample or check first solutions, evaluate them, and build an empty archive.
+def first_solutions(
+    problem: Problem, key: Key, solutions: PyTree | None, num_solutions: int
+) -> tuple[PyTree, int]:
+    """Sample first solutions, or check those given; also the evaluations spent."""
+    if solutions is not None:
+        return check_solutions(problem, solutions), 0
+    sampled = evaluation.sample(problem, key, num_solutions)
+    spent = num_solutions * problem.sample_evaluations
+    return check_solutions(problem, sampled), spent
 
-    Returns:
-        Solutions, their evaluation, the archive, and the evaluations spent.
+
+def evaluate_first(
+    problem: Problem, solutions: PyTree, key: Key
+) -> tuple[Evaluation, int]:
+    """Evaluate solutions to start from; also the evaluations spent.
+
+    Raises:
+        ValueError: If an evaluation is not finite or out of bounds, outside `jit`.
     """
-    sample_key, evaluate_key = jax.random.split(key)
-    spent = 0
-    if solutions is None:
-        solutions = evaluation.sample(problem, sample_key, num_solutions)
-        spent = num_solutions * problem.sample_evaluations
-    first: Any = check_solutions(problem, solutions)
-    if centroids is None:
-        raise ValueError(
-            f"problem {problem.name!r} does not say its behavior dimension; give it "
-            "sample=, or behavior_bounds= with one value per dimension"
-        )
-    found = evaluation.evaluate(problem, first, evaluate_key, num_solutions)
+    count = jax.tree.leaves(solutions)[0].shape[0]
+    found = evaluation.evaluate(problem, solutions, key, count)
     check_first_evaluation(problem, *found)
-    template = jax.tree.map(lambda x: x[0], first)
-    archive = empty_archive(jnp.asarray(centroids), template, found.quality.dtype)
-    count = jax.tree.leaves(first)[0].shape[0]
-    return first, found, archive, jnp.int32(count + spent)
+    return found, count
+
+
+def empty_cells(
+    problem: Problem, centroids: Any, cells: int, key: Key, solutions: PyTree
+) -> CellArchive:
+    """An archive with no elite, for solutions like these.
+
+    Its cells are those given; without ``centroids``, a tessellation drawn from the key.
+    """
+    found = jax.eval_shape(lambda x: evaluation.evaluate(problem, x, key), solutions)
+    if centroids is None:
+        dim = found.behavior.shape[1]
+        _check_bounded(problem, dim)
+        centroids = kmeans(jax.random.uniform(key, (NUM_SAMPLES, dim)), cells)
+    template = jax.tree.map(lambda x: x[0], solutions)
+    return empty_archive(jnp.asarray(centroids), template, found.quality.dtype)
 
 
 def add(

@@ -19,6 +19,7 @@ def cma_mega(
     *,
     cells: int = CELLS,
     centroids: Array | None = None,
+    shared_cells: bool = True,
     num_emitters: int = 15,
     batch_size: int = 36,
     sigma0: float = 1.0,
@@ -42,6 +43,8 @@ def cma_mega(
         cells: Number of cells.
         centroids: Centers of the cells in the unit cube, ``(cells, d)``; by default a
             centroidal Voronoi tessellation.
+        shared_cells: Whether all runs share one such tessellation, which is kept on
+            disk; else each draws its own.
         num_emitters: How many points search side by side.
         batch_size: Evaluations of an emitter in an iteration, its point included.
         sigma0: First spread of the coefficients.
@@ -67,7 +70,7 @@ def cma_mega(
         >>> algorithm = softqd.cma_mega(problem, cells=16, num_emitters=2, batch_size=5)
         >>> result = softqd.run(algorithm, num_iterations=2, log_every=2)
         >>> result.history["evaluations"].tolist()
-        [2, 22]
+        [0, 20]
     """
     settings = {k: v for k, v in locals().items() if k not in ("problem", "centroids")}
     return arborescence(
@@ -83,6 +86,7 @@ def cma_mega(
         ),
         cells=cells,
         centroids=centroids,
+        shared_cells=shared_cells,
         num_emitters=num_emitters,
         batch_size=batch_size,
         sigma0=sigma0,

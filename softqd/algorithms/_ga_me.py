@@ -36,6 +36,7 @@ def ga_me(
     *,
     cells: int = CELLS,
     centroids: Array | None = None,
+    shared_cells: bool = True,
     batch_size: int = 128,
     start_size: int = 256,
     iso_sigma: float = 0.5,
@@ -54,6 +55,8 @@ def ga_me(
         cells: Number of cells.
         centroids: Centers of the cells in the unit cube, ``(cells, d)``; by default a
             centroidal Voronoi tessellation.
+        shared_cells: Whether all runs share one such tessellation, which is kept on
+            disk; else each draws its own.
         batch_size: Children of an iteration, at least 2.
         start_size: Random solutions the archive starts from.
         iso_sigma: Scale of the noise in every direction.
@@ -77,18 +80,18 @@ def ga_me(
     settings = {k: v for k, v in locals().items() if k not in ("problem", "centroids")}
     check_count("batch_size", batch_size, 2)
     check_count("start_size", start_size, 1)
-    centers = _cells.cells_of(problem, cells, centroids)
+    centers = _cells.cells_of(problem, cells, centroids, shared_cells)
     half = batch_size // 2
 
     def init(
         problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
     ) -> GaMeState:
-        key, start_key = jax.random.split(key)
-        first, found, archive, spent = _cells.first_archive(
-            problem, centroids, start_key, solutions, start_size
-        )
+        key, *keys = jax.random.split(key, 4)
+        first, drawn = _cells.first_solutions(problem, keys[0], solutions, start_size)
+        found, spent = _cells.evaluate_first(problem, first, keys[1])
+        archive = _cells.empty_cells(problem, centroids, cells, keys[2], first)
         archive, _ = _cells.add(problem, archive, first, found)
-        return GaMeState(key, jnp.int32(0), spent, archive)
+        return GaMeState(key, jnp.int32(0), jnp.int32(drawn + spent), archive)
 
     def step(problem: Problem, state: GaMeState) -> tuple[GaMeState, CellInfo]:
         key, *keys = jax.random.split(state.key, 8)

@@ -41,6 +41,7 @@ def sep_cma_mae(
     *,
     cells: int = CELLS,
     centroids: Array | None = None,
+    shared_cells: bool = True,
     num_emitters: int = 15,
     batch_size: int = 36,
     sigma0: float = 1.0,
@@ -62,6 +63,8 @@ def sep_cma_mae(
         cells: Number of cells.
         centroids: Centers of the cells in the unit cube, ``(cells, d)``; by default a
             centroidal Voronoi tessellation.
+        shared_cells: Whether all runs share one such tessellation, which is kept on
+            disk; else each draws its own.
         num_emitters: How many Gaussians search side by side.
         batch_size: Samples of an emitter in an iteration, at least 2.
         sigma0: First step size.
@@ -86,7 +89,7 @@ def sep_cma_mae(
         >>> algorithm = softqd.sep_cma_mae(problem, **settings)
         >>> result = softqd.run(algorithm, num_iterations=2, log_every=2)
         >>> result.history["evaluations"].tolist()
-        [2, 22]
+        [0, 20]
     """
     settings = {k: v for k, v in locals().items() if k not in ("problem", "centroids")}
     check_count("num_emitters", num_emitters, 1)
@@ -94,7 +97,7 @@ def sep_cma_mae(
     emitters.check_rules(ranker, selection, restart)
     if not sigma0 > 0:
         raise ValueError(f"sigma0 must be positive; got {sigma0!r}")
-    centers = _cells.cells_of(problem, cells, centroids)
+    centers = _cells.cells_of(problem, cells, centroids, shared_cells)
     soft = {"learning_rate": learning_rate, "threshold_floor": threshold_floor}
 
     def start(mean: Float[Array, " p"]) -> CmaState:
@@ -103,18 +106,19 @@ def sep_cma_mae(
     def init(
         problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
     ) -> SepCmaMaeState:
-        key, first_key, elite_key = jax.random.split(key, 3)
-        first, found, empty, spent = _cells.first_archive(
-            problem, centroids, first_key, solutions, num_emitters
-        )
-        archive, _ = _cells.add(problem, empty, first, found, **soft)
-        result, _ = _cells.add(problem, empty, first, found)
+        key, *keys = jax.random.split(key, 5)
+        first, spent = _cells.first_solutions(problem, keys[0], solutions, num_emitters)
+        archive = result = _cells.empty_cells(problem, centroids, cells, keys[1], first)
         if solutions is not None:
-            first = sample_elites(result, elite_key, num_emitters)
+            found, count = _cells.evaluate_first(problem, first, keys[2])
+            spent += count
+            archive, _ = _cells.add(problem, archive, first, found, **soft)
+            result, _ = _cells.add(problem, result, first, found)
+            first = sample_elites(result, keys[3], num_emitters)
         return SepCmaMaeState(
             key=key,
             iteration=jnp.int32(0),
-            init_evaluations=spent,
+            init_evaluations=jnp.int32(spent),
             restarts=jnp.int32(0),
             cma=jax.vmap(start)(emitters.flatten(first)),
             emitter_iteration=jnp.zeros((num_emitters,), jnp.int32),

@@ -6,6 +6,9 @@ learns it (p + 2) / 3 times as fast (Ros and Hansen, "A Simple Modification in C
 Achieving Linear Time and Space Complexity", PPSN 2008). What pyribs 0.12 does
 otherwise is kept behind `pyribs_quirks`.
 
+The full covariance is kept as a root of it, so that single precision can tell condition
+numbers up to 1e12 where the matrix itself would end at 1e6.
+
 Not evosax (0.3.2 was read): there the number of parents, and with it weights and rates,
 follows from the population size, while here it comes with every update and may be 0;
 it ranks one scalar itself; its separable form has the learning rates of the full one;
@@ -42,8 +45,8 @@ class CmaState(NamedTuple):
     Attributes:
         mean: Mean, (p,).
         sigma: Step size.
-        covariance: Covariance without the step size, (p, p); its diagonal, (p,), in the
-            separable form.
+        root: A matrix A, (p, p), with A A^T the covariance without the step size;
+            standard deviations, (p,), in the separable form.
         path: Evolution path p_c, (p,).
         sigma_path: Conjugate evolution path p_sigma, (p,).
         num_evaluations: Samples seen since the start.
@@ -56,7 +59,7 @@ class CmaState(NamedTuple):
 
     mean: Float[Array, " p"]
     sigma: Float[Array, ""]
-    covariance: Float[Array, "p p"] | Float[Array, " p"]
+    root: Float[Array, "p p"] | Float[Array, " p"]
     path: Float[Array, " p"]
     sigma_path: Float[Array, " p"]
     num_evaluations: Int[Array, ""]
@@ -64,6 +67,13 @@ class CmaState(NamedTuple):
     scales: Float[Array, " p"]
     decomposed_at: Int[Array, ""]
     scale_range: Float[Array, " 2"]
+
+    @property
+    def covariance(self) -> Float[Array, "*b p p"] | Float[Array, "*b p"]:
+        """Covariance without the step size; its diagonal in the separable form."""
+        if self.basis is None:
+            return self.root**2
+        return _matmul(self.root, self.root.mT)
 
 
 def init_cma(
@@ -104,7 +114,7 @@ def init_cma(
     return CmaState(
         mean=mean,
         sigma=jnp.asarray(sigma, dtype),
-        covariance=ones if separable else identity,
+        root=ones if separable else identity,
         path=zeros,
         sigma_path=zeros,
         num_evaluations=count,
@@ -202,7 +212,7 @@ def update_cma(
     moved = _move(state, samples[order], num_parents, pyribs_quirks)
     new = _choose(has_parents, moved, state)
 
-    basis, scales = _decompose(new.covariance)
+    basis, scales = _decompose(new.root)
     decomposed = new._replace(basis=basis, scales=scales, decomposed_at=count)
     is_lazy = pyribs_quirks and state.basis is not None
     is_due = has_parents
@@ -212,10 +222,10 @@ def update_cma(
 
     scales = state.scales if is_lazy else new.scales
     new = new._replace(scale_range=jnp.stack([scales.min(), scales.max()]))
+    # Its samples must be finite too, the rare far ones among them.
+    leaves = [*jax.tree.leaves(new), 16 * new.sigma * new.scales.max()]
     is_usable = functools.reduce(
-        jnp.logical_and,
-        [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(new)],
-        new.sigma > 0,
+        jnp.logical_and, [jnp.isfinite(leaf).all() for leaf in leaves], new.sigma > 0
     )
     return _choose(is_usable, new, state)._replace(num_evaluations=count)
 
@@ -227,8 +237,8 @@ def has_stopped(
 
     The condition number of the covariance exceeds 1e14, its largest standard deviation
     is below 1e-11, or first and last ranking value differ by less than 1e-12. In single
-    precision a full covariance never reaches the first: its eigenvalues are kept above
-    what can be told from rounding.
+    precision the condition number of a full covariance is known up to 4e12, and that is
+    the limit.
 
     Args:
         state: The distribution, after its update.
@@ -244,7 +254,9 @@ def has_stopped(
         True
     """
     smallest, largest = state.scale_range[0], state.scale_range[1]
-    is_degenerate = largest > _MAX_RATIO * smallest
+    # Rounding leaves scales of a matrix that many times apart.
+    known = _MAX_RATIO if state.basis is None else 0.25 / jnp.finfo(largest.dtype).eps
+    is_degenerate = largest > min(_MAX_RATIO, float(known)) * smallest
     is_point = state.sigma * largest < _MIN_DEVIATION
     if ranking_values.shape[0] < 2:
         return is_degenerate | is_point
@@ -362,14 +374,16 @@ def _adapt(
     step = state.sigma * step if pyribs_quirks else step
     path = (1 - c_c) * state.path + step  # Eq. (45)
 
-    weighted = weights[:, None] * y
-    rank_mu = (weighted * y).sum(0) if separable else _matmul(weighted.T, y)
-    rank_one = path**2 if separable else jnp.outer(path, path)
-    rank_one = c_1 * rank_one if pyribs_quirks else rank_one
-    covariance = (1 - c_1 * (1 - delta) - c_mu) * state.covariance
-    covariance += c_1 * rank_one + c_mu * rank_mu  # Eq. (47)
-    covariance = covariance if separable else (covariance + covariance.T) / 2
-    return state._replace(path=path, covariance=covariance)
+    # Eq. (47), as a sum of squares: of what is kept, of the path, of the steps.
+    kept = jnp.sqrt(jnp.maximum(0.0, 1 - c_1 * (1 - delta) - c_mu)) * state.root
+    rank_one = (c_1 if pyribs_quirks else jnp.sqrt(c_1)) * path
+    rank_mu = jnp.sqrt(c_mu * weights)[:, None] * y
+    if separable:
+        root = jnp.sqrt(kept**2 + rank_one**2 + (rank_mu**2).sum(0))
+    else:
+        rows = jnp.concatenate([kept.T, rank_one[None], rank_mu])
+        root = jnp.linalg.qr(rows, mode="r").T
+    return state._replace(path=path, root=root)
 
 
 def _path_length(
@@ -394,20 +408,19 @@ def _path_length(
 
 
 def _decompose(
-    covariance: Float[Array, "p p"] | Float[Array, " p"],
+    root: Float[Array, "p p"] | Float[Array, " p"],
 ) -> tuple[Float[Array, "p p"] | None, Float[Array, " p"]]:
-    """Eigenvectors (None if diagonal) and square roots of positive eigenvalues.
+    """Eigenvectors of the covariance (None if diagonal), roots of its eigenvalues.
 
-    Those of a matrix are known to about epsilon times the largest, so smaller ones may
-    come out as anything, negative too, and are raised to that. Variances of a diagonal
-    are exact and only kept from vanishing.
+    Those of a matrix are known to about epsilon times the largest, and smaller ones are
+    raised to that. Those of a diagonal are exact and only kept from vanishing.
     """
-    limits = jnp.finfo(covariance.dtype)
-    if covariance.ndim == 1:
-        return None, jnp.sqrt(jnp.maximum(covariance, limits.tiny))
-    eigenvalues, basis = jnp.linalg.eigh(covariance, symmetrize_input=False)
-    floor = jnp.maximum(limits.eps * eigenvalues[-1], limits.tiny)
-    return basis, jnp.sqrt(jnp.maximum(eigenvalues, floor))
+    limits = jnp.finfo(root.dtype)
+    if root.ndim == 1:
+        return None, jnp.maximum(root, limits.tiny)
+    basis, scales, _ = jnp.linalg.svd(root)
+    floor = jnp.maximum(limits.eps * scales[0], limits.tiny)
+    return basis[:, ::-1], jnp.maximum(scales[::-1], floor)
 
 
 def _times_power(

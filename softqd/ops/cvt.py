@@ -23,6 +23,8 @@ from softqd.ops.distances import map_rows
 # Lloyd iterations end when the mean squared distance improves by less than this share.
 TOLERANCE = 3e-4
 MAX_ITERATIONS = 100
+# Points of the unit cube that a tessellation is made from.
+NUM_SAMPLES = 100_000
 # Scores that stay in the cache between the product and the pass over it (4 MiB).
 _MAX_ENTRIES = 2**20
 # Centroids whose best score is kept as one.
@@ -148,7 +150,7 @@ def kmeans(samples: Float[Array, "n d"], cells: int) -> Float[Array, "m d"]:
 
 
 def cvt_centroids(
-    cells: int, dim: int, seed: int = 0, *, num_samples: int = 100_000
+    cells: int, dim: int, seed: int = 0, *, num_samples: int = NUM_SAMPLES
 ) -> Float[np.ndarray, "m d"]:
     """Centroids of a tessellation of the unit cube, by k-means on uniform samples.
 
