@@ -5,7 +5,8 @@ no population. `docs/results.md` is generated from these files and from nothing 
 
 Schema 1: ``schema``, ``name``, ``preset``, ``variant``, ``config`` (problem, algorithm,
 run), ``seeds``, ``metrics`` (name to one number per seed, or null), ``history`` (column
-to one list per seed, for up to ten seeds), ``seconds`` (all seeds together),
+to one list per seed, for up to ten seeds; null where a population was empty),
+``seconds`` (all seeds together),
 ``compile_seconds``, ``versions``.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -134,7 +136,7 @@ def save(entry: dict[str, Any], directory: str | Path) -> Path:
     check(entry)
     path = Path(directory) / f"{entry['name']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(entry, indent=1) + "\n")
+    path.write_text(json.dumps(entry, indent=1, allow_nan=False) + "\n")
     return path
 
 
@@ -169,9 +171,14 @@ def check(entry: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _thin_history(results: list[Result]) -> dict[str, list[list[float]]]:
+def _thin_history(results: list[Result]) -> dict[str, list[list[float | None]]]:
     return {
-        name: [np.round(r.history[name], 4).tolist() for r in results[:_HISTORY_SEEDS]]
+        name: [_plain(r.history[name]) for r in results[:_HISTORY_SEEDS]]
         for name in (*_HISTORY_COLUMNS, *_CURVES)
         if name in results[0].history
     }
+
+
+def _plain(column: np.ndarray) -> list[float | None]:
+    """Rounded numbers; None where there is none, as in an archive still empty."""
+    return [round(x, 4) if math.isfinite(x) else None for x in column.tolist()]
