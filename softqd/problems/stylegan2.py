@@ -221,15 +221,14 @@ class _Layers:
         norm_sq = _matmul(styles**2, jnp.sum(weight**2, axis=(2, 3)).T)
         demodulation = lax.rsqrt(norm_sq + _EPSILON)
         x = (x * styles[:, None, None, :]).astype(self.dtype)
-        x = self._convolution(x, weight.astype(self.dtype), up).astype(jnp.float32)
+        x = self._convolution(x, weight.astype(self.dtype), up)
         x = low_pass(x) if up else x
-        x = x * demodulation[:, None, None, :]
+        x = x.astype(jnp.float32) * demodulation[:, None, None, :]
         if self.with_noise:
             pattern = self.params[f"{name}.noise_const"][None, :, :, None]
             x = x + pattern * self.params[f"{name}.noise_strength"]
         x = _lrelu(x + self.params[f"{name}.bias"][None, None, None])
-        x = self._clamp(x, 1.0)
-        return x.astype(self.dtype)
+        return self._clamp(x).astype(self.dtype)
 
     def to_rgb(self, name: str, x: Array, w: Array) -> Array:
         """A modulated 1 x 1 convolution to three channels, not demodulated."""
@@ -245,7 +244,7 @@ class _Layers:
             preferred_element_type=jnp.float32,
         )
         bias = self.params[f"{name}.bias"][None, None, None]
-        return self._clamp(rgb + bias, 1.0)
+        return self._clamp(rgb + bias)
 
     def _convolution(self, x: Array, weight: Array, up: bool) -> Array:
         if up:  # transposed: input apart by zeros, kernel turned
@@ -260,10 +259,9 @@ class _Layers:
             precision=self.precision,
         )
 
-    def _clamp(self, x: Array, gain: float) -> Array:
-        if self.conv_clamp is None:
-            return x
-        return jnp.clip(x, -self.conv_clamp * gain, self.conv_clamp * gain)
+    def _clamp(self, x: Array) -> Array:
+        bound = self.conv_clamp
+        return x if bound is None else jnp.clip(x, -bound, bound)
 
 
 def low_pass(x: Float[Array, "n h w c"]) -> Float[Array, "n h-1 w-1 c"]:
