@@ -181,7 +181,9 @@ class _StorageReader(pickle.Unpickler):
 def _storage(data: bytes) -> np.ndarray:
     """The numbers of a storage that torch saved in its older format."""
     file = io.BytesIO(data)
-    magic, protocol, _, reference, keys = (_StorageReader(file).load() for _ in range(5))
+    magic, protocol, _, reference, keys = (
+        _StorageReader(file).load() for _ in range(5)
+    )
     if magic != _TORCH_MAGIC or protocol != _TORCH_PROTOCOL:
         raise pickle.UnpicklingError("not a storage that torch saved")
     text, key, size = reference
@@ -197,9 +199,7 @@ def _storage(data: bytes) -> np.ndarray:
     return np.frombuffer(rest, dtype)
 
 
-def _tensor(
-    storage: Any, offset: Any, size: Any, stride: Any, *_: Any
-) -> np.ndarray:
+def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> np.ndarray:
     """A tensor: a view of its storage, copied once it is known to lie inside."""
     numbers = (offset, *size, *stride)
     if not isinstance(storage, np.ndarray) or len(size) != len(stride):

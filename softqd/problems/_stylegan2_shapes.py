@@ -97,7 +97,9 @@ def check(arrays: Mapping[str, Any], label: str) -> None:
         "misshapen": misshapen,
     }
     if any(defects.values()):
-        listed = "; ".join(_listed(kind, what) for kind, what in defects.items() if what)
+        listed = "; ".join(
+            _listed(kind, what) for kind, what in defects.items() if what
+        )
         raise ValueError(f"{label}: not a StyleGAN2 generator: {listed}")
     _check_values(arrays, label)
 
@@ -126,12 +128,18 @@ def _dimensions(
     """
     largest = resolution_of(actual)
     depth = mapping_depth(actual)
-    if not largest or not depth:
-        some = ", ".join(list(actual)[:_SHOWN]) or "none"
+    wanted = {"synthesis.b4.conv1.weight": largest, "mapping.fc0.weight": depth}
+    absent = [name for name, number in wanted.items() if not number]
+    if absent:
+        some = ", ".join(list(actual)[:_SHOWN]) or "nothing"
         raise ValueError(
             f"{label}: not a StyleGAN2 generator: no names like "
-            f"'synthesis.b4.conv1.weight' and 'mapping.fc0.weight'; it has {some}"
+            f"{' and '.join(absent)}; it begins with {some}"
         )
+    try:
+        sides = resolutions(largest)
+    except ValueError as error:
+        raise ValueError(f"{label}: not a StyleGAN2 generator: {error}") from None
 
     def vote(*places: tuple[str, int], default: int = 1) -> int:
         votes = Counter(
@@ -146,7 +154,7 @@ def _dimensions(
     w_dim = vote(*affine, *biases)
     z_dim = vote(("mapping.fc0.weight", 1), default=w_dim)
     channels = {}
-    for side in resolutions(largest):
+    for side in sides:
         block = f"synthesis.b{side}"
         channels[side] = vote(
             *((f"{block}.conv1.{part}", 0) for part in ("weight", "bias")),

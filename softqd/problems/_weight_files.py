@@ -37,7 +37,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
 
@@ -56,7 +56,7 @@ def write_safetensors(
     numpy_files, _ = _safetensors()
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    plain = {name: np.ascontiguousarray(x) for name, x in arrays.items()}
+    plain = {name: np.asarray(x, order="C") for name, x in arrays.items()}
     numpy_files.save_file(plain, part, dict(metadata))
     part.replace(path)
 
@@ -73,6 +73,6 @@ def _safetensors() -> tuple[Any, type[Exception]]:
     except ImportError:
         raise ValueError(
             "weights in .safetensors files need the package 'safetensors': run "
-            "pip install \"softqd[lsi]\""
+            'pip install "softqd[lsi]"'
         ) from None
     return safetensors.numpy, safetensors.SafetensorError
