@@ -7,21 +7,21 @@ Times are of jitted programs, after compilation, the weights being arguments.
 
 The floor at 1024 pixels, for one image:
 
-- arithmetic: 74 GMAC forward (printed: it is counted from the shapes) and as many
-  backward, since no gradient of a weight is formed; 148 GFLOP each. A solution-step of
-  SQUAD is three of them, 445 GFLOP. An H200 multiplies at most about 495 TFLOP/s in
-  TF32 and 990 in bfloat16 (data sheet; 790 measured in bfloat16 on one large matrix
-  product), so at most 1,100 and 1,800 solution-steps a second;
-- memory: activations, about 220 M numbers an image written and read at least once by
-  each convolution, and once more by each filter of an upsampling layer: 2.7 GB in
-  float32, 0.6 ms at 4.3 TB/s, per pass; 1.8 ms a solution-step, 560 a second in
-  float32 and 1,100 in bfloat16.
+- arithmetic: 74 GMAC forward (printed: counted from the shapes) and as many backward,
+  since no gradient of a weight is formed: 148 GFLOP each. A solution-step of SQUAD, a
+  gradient and a re-evaluation, is three of them, 445 GFLOP. An H200 does at most about
+  495 TFLOP/s in TF32 (data sheet) and 790 in bfloat16 (measured on a large matrix
+  product): 0.90 and 0.56 ms;
+- memory: the layers put out 131 M numbers, each written once and read once, and the
+  half of them that is upsampled once more around the filter: 1.6 GB forward in float32;
+  backward twice that, since cotangents and saved activations are both read. 6.4 GB a
+  solution-step, 1.5 ms at the 4.3 TB/s of a copy, and half of that in bfloat16.
 
-So memory, not arithmetic, is the floor. What keeps real programs above it: the
-convolutions of the fine layers have 32 and 64 channels, too few to fill the units;
-their gradients with respect to inputs run at strides; elementwise work between them
-(modulation, filter, noise, leaky ReLU) takes passes of its own where the compiler does
-not fuse it into a neighbor.
+So memory is the floor: about 670 solution-steps a second in TF32 and 1,340 in bfloat16.
+An H200 was seen to do 224 and 361, a third and a quarter of it. Above the floor: the
+fine layers have 32 and 64 channels, too few for the matrix units; gradients through
+transposed convolutions run at strides; and elementwise work (modulation, filter, noise,
+leaky ReLU) takes passes of its own where it is not fused with a neighbor.
 """
 
 from __future__ import annotations

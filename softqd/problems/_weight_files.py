@@ -42,7 +42,7 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    numpy_files, error = _safetensors()
+    numpy_files, error = safetensors_package()
     try:
         return numpy_files.load_file(path)
     except error as problem:
@@ -53,7 +53,7 @@ def write_safetensors(
     path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
     """Write arrays by name, whole or not at all."""
-    numpy_files, _ = _safetensors()
+    numpy_files, _ = safetensors_package()
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     plain = {name: np.asarray(x, order="C") for name, x in arrays.items()}
@@ -67,7 +67,12 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _safetensors() -> tuple[Any, type[Exception]]:
+def safetensors_package() -> tuple[Any, type[Exception]]:
+    """The package's NumPy functions and its error.
+
+    Raises:
+        ValueError: If it is not installed.
+    """
     try:
         import safetensors.numpy
     except ImportError:

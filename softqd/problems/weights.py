@@ -19,7 +19,11 @@ from softqd.ops.cache import cache_folder
 from softqd.problems import _stylegan2_shapes
 from softqd.problems._download import DownloadError, Report, download
 from softqd.problems._official_pickle import read_official
-from softqd.problems._weight_files import sha256_of, write_safetensors
+from softqd.problems._weight_files import (
+    safetensors_package,
+    sha256_of,
+    write_safetensors,
+)
 
 
 class File(NamedTuple):
@@ -109,8 +113,8 @@ def locate(name: str) -> Path:
     if is_present(name):
         return _place(name)
     raise ValueError(
-        f"the weights {name!r} are not in {_folder(name).parent}; run 'softqd weights fetch "
-        f"{name}'"
+        f"the weights {name!r} are not in {_folder(name).parent}; run "
+        f"'softqd weights fetch {name}'"
     )
 
 
@@ -139,6 +143,8 @@ def fetch(name: str, *, report: Callable[[str], Report] | None = None) -> Path:
     model = entry(name)
     if check(name).state == "sound":
         return locate(name)
+    if model.is_converted:
+        safetensors_package()  # better missed now than after the download
     for file in model.files:
         path = _folder(name) / file.name
         try:
