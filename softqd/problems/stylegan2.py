@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -175,7 +175,14 @@ def synthesis(
             f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}"
         )
     _check_columns("ws", ws, (num_ws(params), params["mapping.w_avg"].shape[0]))
-    layer = _Layers(params, noise == "const", precision, conv_clamp)
+    layer = _Layers(
+        params,
+        jnp.bfloat16 if precision == "bfloat16" else jnp.float32,
+        # Highest: float32 on any device. Default: TF32 on GPUs that have it.
+        lax.Precision.HIGHEST if precision == "float32" else lax.Precision.DEFAULT,
+        noise == "const",
+        conv_clamp,
+    )
     const = params["synthesis.b4.const"].transpose(1, 2, 0)
     x = jnp.broadcast_to(const[None], (ws.shape[0], *const.shape))
     x = layer.convolve("synthesis.b4.conv1", x, ws[:, 0])
@@ -190,24 +197,14 @@ def synthesis(
     return image
 
 
-class _Layers:
+class _Layers(NamedTuple):
     """The two kinds of synthesis layer, with what they have in common."""
 
-    def __init__(
-        self,
-        params: Params,
-        with_noise: bool,
-        precision: Precision,
-        conv_clamp: float | None,
-    ) -> None:
-        self.params = params
-        self.with_noise = with_noise
-        self.conv_clamp = conv_clamp
-        self.dtype = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
-        # Highest: float32 on any device. Default: TF32 on GPUs that have it.
-        self.precision = (
-            lax.Precision.HIGHEST if precision == "float32" else lax.Precision.DEFAULT
-        )
+    params: Params
+    dtype: Any
+    precision: lax.Precision
+    has_noise: bool
+    conv_clamp: float | None
 
     def convolve(self, name: str, x: Array, w: Array, up: bool = False) -> Array:
         """Modulated convolution, noise and leaky ReLU; twice the side with ``up``."""
@@ -220,7 +217,7 @@ class _Layers:
         x = self._convolution(x, weight.astype(self.dtype), up)
         x = low_pass(x) if up else x
         x = x.astype(jnp.float32) * demodulation[:, None, None, :]
-        if self.with_noise:
+        if self.has_noise:
             pattern = self.params[f"{name}.noise_const"][None, :, :, None]
             x = x + pattern * self.params[f"{name}.noise_strength"]
         x = _lrelu(x + self.params[f"{name}.bias"][None, None, None])
@@ -229,7 +226,8 @@ class _Layers:
     def to_rgb(self, name: str, x: Array, w: Array) -> Array:
         """A modulated 1 x 1 convolution to three channels, not demodulated."""
         weight = self.params[f"{name}.weight"][:, :, 0, 0]
-        styles = _dense(self.params, f"{name}.affine", w) / np.sqrt(weight.shape[1])
+        scale = np.float32(1 / np.sqrt(weight.shape[1]))
+        styles = _dense(self.params, f"{name}.affine", w) * scale
         # Three columns: here it is the weights that are cheap to modulate.
         modulated = (styles[:, :, None] * weight.T[None]).astype(self.dtype)
         rgb = jnp.einsum(
