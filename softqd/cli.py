@@ -12,12 +12,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from softqd import cli_weights
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Quality-diversity optimization without a grid.",
 )
+app.add_typer(cli_weights.app, name="weights")
 
 
 _INTERRUPTED = 130
@@ -266,7 +269,8 @@ def fetch(
         "download",
         name,
         registry.DOWNLOADS,
-        f"choose from {', '.join(registry.DOWNLOADS)}",
+        f"choose from {', '.join(registry.DOWNLOADS)}; for models, run 'softqd weights "
+        "list'",
     )
     _console().print(f"{name}: {get()}", highlight=False, soft_wrap=True)
 

@@ -6,13 +6,15 @@ from jaxtyping import install_import_hook
 ARRAY_ROOMS = ["ops", "objective"]
 install_import_hook([f"softqd.{room}" for room in ARRAY_ROOMS], "beartype.beartype")
 
+import urllib.request  # noqa: E402
+from urllib.parse import urlsplit  # noqa: E402
+
 import jax  # noqa: E402
-import pooch.core  # noqa: E402
 import pytest  # noqa: E402
 from toys import make_bowl  # noqa: E402
 
 # Scripts that make the data, with libraries that tests do without.
-collect_ignore_glob = ["data/*.py"]
+collect_ignore_glob = ["data/*.py", "fixtures/*.py"]
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -29,8 +31,13 @@ def bowl():
     return make_bowl()
 
 
-def _unreachable(*_, **__):
-    raise ConnectionError("tests do not use the network")
+_urlopen = urllib.request.urlopen
+
+
+def _local_only(request, **settings):
+    if urlsplit(request.full_url).hostname != "127.0.0.1":
+        raise ConnectionError("tests do not use the network")
+    return _urlopen(request, **settings)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -38,7 +45,7 @@ def own_cache(tmp_path_factory):
     """Tests neither use the user's cache nor the network."""
     patch = pytest.MonkeyPatch()
     patch.setenv("SOFTQD_CACHE", str(tmp_path_factory.mktemp("cache")))
-    patch.setattr(pooch.core, "stream_download", _unreachable)
+    patch.setattr(urllib.request, "urlopen", _local_only)
     yield
     patch.undo()
 

@@ -19,7 +19,8 @@ ALLOWED = {
     "experiment": {"types", "ops", "registry", "metrics"},
     "interop": {"types", "ops", "experiment", "metrics"},
     "report": {"types", "ops", "metrics", "experiment", "registry"},
-    "cli": {"types", "registry", "metrics", "experiment", "report"},
+    "cli_weights": {"problems"},
+    "cli": {"types", "registry", "metrics", "experiment", "report", "cli_weights"},
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from softqd.ops.cache import cache_folder
+from softqd.problems._download import DownloadError, download
 
 DEFAULT = "hopper"
 NAMES = (DEFAULT, "vermeer")
@@ -71,21 +72,12 @@ def fetch_vermeer() -> Path:
     Raises:
         ValueError: If it is neither there nor can be fetched.
     """
-    import pooch
-
-    cache = cache_folder()
-    pooch.get_logger().setLevel("WARNING")
+    path = cache_folder() / "vermeer.jpg"
     try:
-        found = pooch.retrieve(
-            VERMEER_URL,
-            known_hash=f"sha256:{VERMEER_SHA256}",
-            fname="vermeer.jpg",
-            path=cache,
-        )
-    except Exception as error:
+        return download(VERMEER_URL, path, VERMEER_SHA256)
+    except DownloadError as error:
         raise ValueError(
-            f"target 'vermeer' is not in {cache} and could not be fetched "
-            f"({type(error).__name__}); with a network, run 'softqd fetch vermeer', or "
-            f"download {VERMEER_URL} and give --set target=PATH"
+            f"target 'vermeer' is not in {path.parent}: {error}; with a network, run "
+            f"'softqd fetch vermeer', or download {VERMEER_URL} and give "
+            "--set target=PATH"
         ) from None
-    return Path(found)

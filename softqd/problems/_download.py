@@ -1,0 +1,99 @@
+"""Download a file once: verified, and continued where it broke off."""
+
+from __future__ import annotations
+
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from softqd.problems._weight_files import sha256_of
+
+# Called with the bytes that are there and the bytes in all.
+Report = Callable[[int, int | None], None]
+
+_ATTEMPTS = 4
+_TIMEOUT = 30  # seconds without a byte
+_CHUNK = 1 << 20
+_BROKEN = (OSError, http.client.HTTPException)
+
+
+class DownloadError(ValueError):
+    """A file that could not be fetched, or is not the one expected."""
+
+
+def download(
+    url: str, path: Path, sha256: str, *, report: Report | None = None
+) -> Path:
+    """Fetch a file to ``path``, unless the right one is already there.
+
+    What has arrived is kept beside it as ``NAME.part``: another attempt, or another
+    call, asks the server for the rest only. The file gets its name once it is whole and
+    its checksum is right.
+
+    Raises:
+        DownloadError: If it cannot be fetched, or has another checksum.
+    """
+    if path.is_file() and sha256_of(path) == sha256:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    for attempt in range(1, _ATTEMPTS + 1):
+        before = _size(part)
+        try:
+            _continue(url, part, report)
+            break
+        except urllib.error.HTTPError as error:
+            if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                break  # nothing is left to send; the checksum decides
+            raise DownloadError(f"{url}: the server answers {error}") from None
+        except _BROKEN as error:
+            if attempt == _ATTEMPTS or (attempt > 1 and _size(part) == before):
+                raise DownloadError(_broken_message(url, part, error)) from None
+    actual = sha256_of(part)
+    if actual != sha256:
+        part.unlink()
+        raise DownloadError(
+            f"{url}: the checksum of what came is sha256 {actual} and should be "
+            f"{sha256}; it was thrown away"
+        )
+    part.replace(path)
+    return path
+
+
+def _continue(url: str, part: Path, report: Report | None) -> None:
+    """Ask for what is missing of the file, and write it as it comes."""
+    request = urllib.request.Request(url, headers={"User-Agent": "softqd"})
+    done = _size(part)
+    if done:
+        request.add_header("Range", f"bytes={done}-")
+    with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
+        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
+            done = 0  # the server sends it from the start
+        total = _total(response, done)
+        with part.open("ab" if done else "wb") as file:
+            while chunk := response.read(_CHUNK):
+                file.write(chunk)
+                done += len(chunk)
+                if report is not None:
+                    report(done, total)
+    if total is not None and done < total:
+        raise ConnectionError(f"{done:,} of {total:,} bytes came")
+
+
+def _total(response: Any, done: int) -> int | None:
+    length = response.headers.get("Content-Length")
+    return None if length is None else done + int(length)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _broken_message(url: str, part: Path, error: BaseException) -> str:
+    reason = getattr(error, "reason", error)
+    kept = _size(part)
+    rest = f"; {kept:,} bytes are kept and need not be sent again" if kept else ""
+    return f"{url} could not be fetched ({type(error).__name__}: {reason}){rest}"

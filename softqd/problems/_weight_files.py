@@ -1,0 +1,83 @@
+"""Files of named arrays: read, write and recognize them."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a ``.safetensors`` or ``.npz`` file by name; nothing is executed.
+
+    Raises:
+        ValueError: If there is no such file, or it is of another kind, or damaged.
+    """
+    path = path.expanduser()
+    if not path.is_file():
+        raise ValueError(f"there is no weight file {path}; see 'softqd weights list'")
+    if path.suffix == ".pkl":
+        raise ValueError(
+            f"{path} is a pickle; run 'softqd weights convert {path}' and use the "
+            "file it writes"
+        )
+    if path.suffix not in (".safetensors", ".npz"):
+        raise ValueError(f"{path}: weights are read from .safetensors or .npz files")
+    try:
+        return _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} cannot be read ({error}): it is damaged or cut off; fetch or "
+            "copy it again"
+        ) from None
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    numpy_files, error = safetensors_package()
+    try:
+        return numpy_files.load_file(path)
+    except error as problem:
+        raise ValueError(str(problem)) from None
+
+
+def write_safetensors(
+    path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]
+) -> None:
+    """Write arrays by name, whole or not at all."""
+    numpy_files, _ = safetensors_package()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    plain = {name: np.asarray(x, order="C") for name, x in arrays.items()}
+    numpy_files.save_file(plain, part, dict(metadata))
+    part.replace(path)
+
+
+def sha256_of(path: Path) -> str:
+    """The file's SHA-256 checksum, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def safetensors_package() -> tuple[Any, type[Exception]]:
+    """The package's NumPy functions and its error.
+
+    Raises:
+        ValueError: If it is not installed.
+    """
+    try:
+        import safetensors.numpy
+    except ImportError:
+        raise ValueError(
+            "weights in .safetensors files need the package 'safetensors': run "
+            'pip install "softqd[lsi]"'
+        ) from None
+    return safetensors.numpy, safetensors.SafetensorError
