@@ -1,0 +1,312 @@
+"""A CLIP folder of Hugging Face: configuration, weights, tokenizer.
+
+The tokenizer runs in the package ``tokenizers``, as in ``transformers``, from the
+folder's ``tokenizer.json`` or, where there is none, from ``vocab.json`` and
+``merges.txt`` with the steps that ``transformers`` takes: NFC, spaces joined, lower
+case, CLIP's regular expression, bytes, merges.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+# Tokens of a text that CLIP reads, its start and end included.
+CONTEXT = 77
+START, END = "<|startoftext|>", "<|endoftext|>"
+_INSTALL = 'install the extra: pip install "softqd[lsi]"'
+# CLIP's words: contractions, runs of letters, single digits, runs of anything else.
+_WORDS = (
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d"
+    r"|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+)
+# Buffers that old files hold beside the weights.
+_IGNORED = ("position_ids",)
+_SHOWN = 3  # names in an error message, of each kind
+
+
+class Tower(NamedTuple):
+    """Sizes of one transformer. The defaults are those of transformers."""
+
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    layer_norm_eps: float = 1e-5
+    hidden_act: str = "quick_gelu"
+
+
+class ClipConfig(NamedTuple):
+    """Sizes of both towers."""
+
+    vision: Tower
+    text: Tower
+    image_size: int
+    patch_size: int
+    vocab_size: int
+    context: int
+    end_token: int
+    projection_dim: int
+
+
+def read_config(folder: Path) -> ClipConfig:
+    """The sizes in a folder's ``config.json``.
+
+    Raises:
+        ValueError: If it is missing, is not JSON, or is not of a CLIP model.
+    """
+    path = _file_of(folder, "config.json")
+    try:
+        config = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    is_clip = isinstance(config, dict) and config.get("model_type", "clip") == "clip"
+    parts = [config.get(f"{name}_config") for name in ("vision", "text")] * is_clip
+    if not parts or not all(isinstance(part, dict) for part in parts):
+        raise ValueError(
+            f"{path} is not of a CLIP model: expected model_type 'clip' with "
+            "vision_config and text_config"
+        )
+    vision, text = parts
+    return ClipConfig(
+        vision=_tower(path, vision, hidden_size=768, intermediate_size=3072),
+        text=_tower(
+            path, text, hidden_size=512, intermediate_size=2048, num_attention_heads=8
+        ),
+        image_size=vision.get("image_size", 224),
+        patch_size=vision.get("patch_size", 32),
+        vocab_size=text.get("vocab_size", 49408),
+        context=text.get("max_position_embeddings", CONTEXT),
+        end_token=text.get("eos_token_id", 49407),
+        projection_dim=config.get("projection_dim", 512),
+    )
+
+
+def _tower(path: Path, given: Mapping[str, Any], **defaults: Any) -> Tower:
+    known = {name: given[name] for name in Tower._fields if name in given}
+    tower = Tower(**{**defaults, **known})
+    if tower.hidden_size % tower.num_attention_heads:
+        raise ValueError(
+            f"{path}: hidden_size {tower.hidden_size} is not a multiple of "
+            f"num_attention_heads {tower.num_attention_heads}"
+        )
+    if tower.hidden_act not in ("quick_gelu", "gelu"):
+        raise ValueError(
+            f"{path}: hidden_act must be quick_gelu or gelu; got {tower.hidden_act!r}"
+        )
+    return tower
+
+
+def weight_shapes(config: ClipConfig) -> dict[str, tuple[int, ...]]:
+    """Every name in the weight file and its shape."""
+    width, text_width = config.vision.hidden_size, config.text.hidden_size
+    patch = config.patch_size
+    num_patches = (config.image_size // patch) ** 2
+    shapes: dict[str, tuple[int, ...]] = {
+        "logit_scale": (),
+        "visual_projection.weight": (config.projection_dim, width),
+        "text_projection.weight": (config.projection_dim, text_width),
+        "vision_model.embeddings.class_embedding": (width,),
+        "vision_model.embeddings.patch_embedding.weight": (width, 3, patch, patch),
+        "vision_model.embeddings.position_embedding.weight": (num_patches + 1, width),
+        "text_model.embeddings.token_embedding.weight": (config.vocab_size, text_width),
+        "text_model.embeddings.position_embedding.weight": (config.context, text_width),
+    }
+    norms = ("pre_layrnorm", "post_layernorm")  # the first is spelled so in the files
+    for prefix, tower, names in (
+        ("vision_model", config.vision, norms),
+        ("text_model", config.text, ("final_layer_norm",)),
+    ):
+        for name in names:
+            shapes |= _affine(f"{prefix}.{name}", (tower.hidden_size,))
+        for i in range(tower.num_hidden_layers):
+            shapes |= _layer_shapes(f"{prefix}.encoder.layers.{i}", tower)
+    return shapes
+
+
+def _layer_shapes(prefix: str, tower: Tower) -> dict[str, tuple[int, ...]]:
+    width, inner = tower.hidden_size, tower.intermediate_size
+    shapes = _affine(f"{prefix}.mlp.fc1", (inner, width))
+    shapes |= _affine(f"{prefix}.mlp.fc2", (width, inner))
+    for name in ("layer_norm1", "layer_norm2"):
+        shapes |= _affine(f"{prefix}.{name}", (width,))
+    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+        shapes |= _affine(f"{prefix}.self_attn.{name}", (width, width))
+    return shapes
+
+
+def _affine(name: str, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+
+
+def read_weights(folder: Path, config: ClipConfig) -> dict[str, np.ndarray]:
+    """The arrays in a folder's ``model.safetensors``, as float32.
+
+    Raises:
+        ImportError: If the package safetensors is missing.
+        ValueError: If the file is missing or cut off, or its arrays are not exactly
+            those that the configuration asks for.
+    """
+    path = _file_of(folder, "model.safetensors")
+    try:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+    except ImportError:
+        raise ImportError(f"CLIP's weights need safetensors; {_INSTALL}") from None
+    try:
+        arrays = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(
+            f"{path} cannot be read as safetensors ({error}); if the download was cut "
+            "off, fetch it again"
+        ) from None
+    kept = {k: v for k, v in arrays.items() if not k.endswith(_IGNORED)}
+    _check_shapes(path, kept, weight_shapes(config))
+    return {name: array.astype(np.float32) for name, array in kept.items()}
+
+
+def _check_shapes(
+    path: Path, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    misshapen = [
+        f"{name} {arrays[name].shape} instead of {shape}"
+        for name, shape in shapes.items()
+        if name in arrays and arrays[name].shape != shape
+    ]
+    problems = {
+        "missing": [name for name in shapes if name not in arrays],
+        "extra": [name for name in arrays if name not in shapes],
+        "misshapen": misshapen,
+    }
+    found = [f"{k}: {_some(names)}" for k, names in problems.items() if names]
+    if found:
+        raise ValueError(
+            f"{path} does not hold the weights of the CLIP model that config.json "
+            f"beside it describes; {'; '.join(found)}"
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _file_of(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.is_file():
+        raise ValueError(
+            f"there is no file {path}; expected a CLIP folder of Hugging Face, with "
+            "config.json, model.safetensors and tokenizer.json"
+        )
+    return path
+
+
+def load_tokenizer(folder: str | Path) -> Any:
+    """The tokenizer of a CLIP folder, a ``tokenizers.Tokenizer``.
+
+    Raises:
+        ImportError: If the package tokenizers is missing.
+        ValueError: If its files are missing or cannot be read.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise ImportError(f"CLIP's prompts need tokenizers; {_INSTALL}") from None
+    folder = Path(folder).expanduser()
+    path = folder / "tokenizer.json"
+    try:
+        if path.is_file():
+            tokenizer = Tokenizer.from_file(str(path))
+        else:
+            path = _file_of(folder, "vocab.json")
+            tokenizer = _from_vocabulary(path, _file_of(folder, "merges.txt"))
+    except ValueError:
+        raise
+    except Exception as error:  # tokenizers raises plain exceptions
+        raise ValueError(f"{path} cannot be read as a tokenizer: {error}") from None
+    if None in (tokenizer.token_to_id(START), tokenizer.token_to_id(END)):
+        raise ValueError(f"{path} is not of CLIP: it has no tokens {START} and {END}")
+    # What the file says of these would hide that a prompt is too long.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _from_vocabulary(vocab_path: Path, merges_path: Path) -> Any:
+    from tokenizers import (
+        Regex,
+        Tokenizer,
+        models,
+        normalizers,
+        pre_tokenizers,
+        processors,
+    )
+
+    vocabulary = json.loads(vocab_path.read_text(encoding="utf-8"))
+    rows = merges_path.read_text(encoding="utf-8").split("\n")
+    merges = [tuple(r.split(" ")) for r in rows if r and not r.startswith("#version")]
+    tokenizer: Any = Tokenizer(
+        models.BPE(
+            vocab=vocabulary,
+            merges=merges,
+            unk_token=END,
+            end_of_word_suffix="</w>",
+            continuing_subword_prefix="",
+        )
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.NFC(),
+            normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Lowercase(),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_WORDS), behavior="removed", invert=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    tokenizer.add_special_tokens([START, END])
+    ends = [(token, tokenizer.token_to_id(token)) for token in (END, START)]
+    tokenizer.post_processor = processors.RobertaProcessing(
+        *ends, trim_offsets=False, add_prefix_space=False
+    )
+    return tokenizer
+
+
+def tokenize(
+    tokenizer: Any, prompts: Iterable[str], context: int = CONTEXT
+) -> Int[np.ndarray, "n context"]:
+    """Tokens of prompts, with start and end, filled up with the end token.
+
+    Args:
+        tokenizer: A CLIP folder, or what `load_tokenizer` returned.
+        prompts: Texts, not empty.
+        context: Most tokens of a text, start and end included.
+
+    Raises:
+        ValueError: If a prompt is empty or too long.
+    """
+    if isinstance(tokenizer, (str, Path)):
+        tokenizer = load_tokenizer(tokenizer)
+    if isinstance(prompts, str):
+        raise ValueError(f"prompts must be a list of texts; got the text {prompts!r}")
+    texts = list(prompts)
+    tokens = np.full((len(texts), context), tokenizer.token_to_id(END), np.int32)
+    for row, text in zip(tokens, texts, strict=True):
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"prompt must be a text that is not empty; got {text!r}")
+        ids = tokenizer.encode(text).ids
+        if len(ids) > context:
+            raise ValueError(
+                f"prompt {text[:60]!r}... has {len(ids)} tokens, start and end "
+                f"included, and CLIP reads {context}; shorten it"
+            )
+        row[: len(ids)] = ids
+    return tokens
