@@ -148,16 +148,15 @@ def read_weights(folder: Path, config: ClipConfig) -> dict[str, np.ndarray]:
     """The arrays in a folder's ``model.safetensors``, as float32.
 
     Raises:
-        ImportError: If the package safetensors is missing.
-        ValueError: If the file is missing or cut off, or its arrays are not exactly
-            those that the configuration asks for.
+        ValueError: If the file is missing or cut off, if its arrays are not exactly
+            those that the configuration asks for, or if safetensors is not installed.
     """
     path = _file_of(folder, "model.safetensors")
     try:
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
     except ImportError:
-        raise ImportError(f"CLIP's weights need safetensors; {_INSTALL}") from None
+        raise ValueError(f"CLIP's weights need safetensors; {_INSTALL}") from None
     try:
         arrays = load_file(path)
     except (SafetensorError, OSError) as error:
@@ -210,13 +209,13 @@ def load_tokenizer(folder: str | Path) -> Any:
     """The tokenizer of a CLIP folder, a ``tokenizers.Tokenizer``.
 
     Raises:
-        ImportError: If the package tokenizers is missing.
-        ValueError: If its files are missing or cannot be read.
+        ValueError: If its files are missing or cannot be read, or if tokenizers is not
+            installed.
     """
     try:
         from tokenizers import Tokenizer
     except ImportError:
-        raise ImportError(f"CLIP's prompts need tokenizers; {_INSTALL}") from None
+        raise ValueError(f"CLIP's prompts need tokenizers; {_INSTALL}") from None
     folder = Path(folder).expanduser()
     path = folder / "tokenizer.json"
     try:

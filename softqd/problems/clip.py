@@ -76,9 +76,9 @@ def load(folder: str | Path) -> Clip:
     Weights become float32; head sizes and other sizes are those of the configuration.
 
     Raises:
-        ImportError: If the package safetensors is missing.
         ValueError: If a file is missing, cut off or of another model, naming the file
-            and what is missing, extra or misshapen in it.
+            and what is missing, extra or misshapen in it, or if safetensors is not
+            installed.
     """
     folder = Path(folder).expanduser()
     config = read_config(folder)

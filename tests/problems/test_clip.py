@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import jax
@@ -226,6 +227,16 @@ def test_wrong_tokenizers(folder):
     (folder / "merges.txt").unlink()
     with pytest.raises(ValueError, match=r"there is no file .*merges\.txt"):
         clip.load_tokenizer(folder)
+
+
+@pytest.mark.parametrize(
+    ("package", "call"),
+    [("safetensors", clip.load), ("tokenizers", clip.load_tokenizer)],
+)
+def test_missing_packages(monkeypatch, package, call):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=rf"need {package}; .* \"softqd\[lsi\]\""):
+        call(FOLDER)
 
 
 @pytest.mark.parametrize(
