@@ -2,7 +2,8 @@
 
 from softqd.problems._arm import arm
 from softqd.problems._image_composition import image_composition
-from softqd.problems._latent_space import Generator, Scorer, latent_space
+from softqd.problems._latent_models import Generator, Scorer
+from softqd.problems._latent_space import latent_space
 from softqd.problems._linear_projection import linear_projection
 from softqd.problems._sphere import sphere
 from softqd.problems._targets import fetch_vermeer

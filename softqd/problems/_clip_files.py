@@ -1,30 +1,17 @@
-"""A CLIP folder of Hugging Face: configuration, weights, tokenizer.
-
-The tokenizer runs in the package ``tokenizers``, as in ``transformers``, from the
-folder's ``tokenizer.json`` or, where there is none, from ``vocab.json`` and
-``merges.txt`` with the steps that ``transformers`` takes: NFC, spaces joined, lower
-case, CLIP's regular expression, bytes, merges.
-"""
+"""A CLIP folder of Hugging Face: its configuration and its weights."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
 # Tokens of a text that CLIP reads, its start and end included.
 CONTEXT = 77
-START, END = "<|startoftext|>", "<|endoftext|>"
-_INSTALL = 'install the extra: pip install "softqd[lsi]"'
-# CLIP's words: contractions, runs of letters, single digits, runs of anything else.
-_WORDS = (
-    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d"
-    r"|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
-)
+INSTALL = 'install the extra: pip install "softqd[lsi]"'
 # Buffers that old files hold beside the weights.
 _IGNORED = ("position_ids",)
 _SHOWN = 3  # names in an error message, of each kind
@@ -60,19 +47,19 @@ def read_config(folder: Path) -> ClipConfig:
     Raises:
         ValueError: If it is missing, is not JSON, or is not of a CLIP model.
     """
-    path = _file_of(folder, "config.json")
+    path = file_of(folder, "config.json")
     try:
         config = json.loads(path.read_text())
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
-    is_clip = isinstance(config, dict) and config.get("model_type", "clip") == "clip"
-    parts = [config.get(f"{name}_config") for name in ("vision", "text")] * is_clip
-    if not parts or not all(isinstance(part, dict) for part in parts):
+    parts = config if isinstance(config, dict) else {}
+    vision, text = parts.get("vision_config"), parts.get("text_config")
+    is_clip = parts.get("model_type", "clip") == "clip"
+    if not (is_clip and isinstance(vision, dict) and isinstance(text, dict)):
         raise ValueError(
             f"{path} is not of a CLIP model: expected model_type 'clip' with "
             "vision_config and text_config"
         )
-    vision, text = parts
     return ClipConfig(
         vision=_tower(path, vision, hidden_size=768, intermediate_size=3072),
         text=_tower(
@@ -151,12 +138,12 @@ def read_weights(folder: Path, config: ClipConfig) -> dict[str, np.ndarray]:
         ValueError: If the file is missing or cut off, if its arrays are not exactly
             those that the configuration asks for, or if safetensors is not installed.
     """
-    path = _file_of(folder, "model.safetensors")
+    path = file_of(folder, "model.safetensors")
     try:
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
     except ImportError:
-        raise ValueError(f"CLIP's weights need safetensors; {_INSTALL}") from None
+        raise ValueError(f"CLIP's weights need safetensors; {INSTALL}") from None
     try:
         arrays = load_file(path)
     except (SafetensorError, OSError) as error:
@@ -195,7 +182,12 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _file_of(folder: Path, name: str) -> Path:
+def file_of(folder: Path, name: str) -> Path:
+    """A file that a CLIP folder must have.
+
+    Raises:
+        ValueError: If it has none.
+    """
     path = folder / name
     if not path.is_file():
         raise ValueError(
@@ -203,109 +195,3 @@ def _file_of(folder: Path, name: str) -> Path:
             "config.json, model.safetensors and tokenizer.json"
         )
     return path
-
-
-def load_tokenizer(folder: str | Path) -> Any:
-    """The tokenizer of a CLIP folder, a ``tokenizers.Tokenizer``.
-
-    Raises:
-        ValueError: If its files are missing or cannot be read, or if tokenizers is not
-            installed.
-    """
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise ValueError(f"CLIP's prompts need tokenizers; {_INSTALL}") from None
-    folder = Path(folder).expanduser()
-    path = folder / "tokenizer.json"
-    try:
-        if path.is_file():
-            tokenizer = Tokenizer.from_file(str(path))
-        else:
-            path = _file_of(folder, "vocab.json")
-            tokenizer = _from_vocabulary(path, _file_of(folder, "merges.txt"))
-    except ValueError:
-        raise
-    except Exception as error:  # tokenizers raises plain exceptions
-        raise ValueError(f"{path} cannot be read as a tokenizer: {error}") from None
-    if None in (tokenizer.token_to_id(START), tokenizer.token_to_id(END)):
-        raise ValueError(f"{path} is not of CLIP: it has no tokens {START} and {END}")
-    # What the file says of these would hide that a prompt is too long.
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def _from_vocabulary(vocab_path: Path, merges_path: Path) -> Any:
-    from tokenizers import (
-        Regex,
-        Tokenizer,
-        models,
-        normalizers,
-        pre_tokenizers,
-        processors,
-    )
-
-    vocabulary = json.loads(vocab_path.read_text(encoding="utf-8"))
-    rows = merges_path.read_text(encoding="utf-8").split("\n")
-    merges = [tuple(r.split(" ")) for r in rows if r and not r.startswith("#version")]
-    tokenizer: Any = Tokenizer(
-        models.BPE(
-            vocab=vocabulary,
-            merges=merges,
-            unk_token=END,
-            end_of_word_suffix="</w>",
-            continuing_subword_prefix="",
-        )
-    )
-    tokenizer.normalizer = normalizers.Sequence(
-        [
-            normalizers.NFC(),
-            normalizers.Replace(Regex(r"\s+"), " "),
-            normalizers.Lowercase(),
-        ]
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_WORDS), behavior="removed", invert=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False),
-        ]
-    )
-    tokenizer.add_special_tokens([START, END])
-    ends = [(token, tokenizer.token_to_id(token)) for token in (END, START)]
-    tokenizer.post_processor = processors.RobertaProcessing(
-        *ends, trim_offsets=False, add_prefix_space=False
-    )
-    return tokenizer
-
-
-def tokenize(
-    tokenizer: Any, prompts: Iterable[str], context: int = CONTEXT
-) -> Int[np.ndarray, "n context"]:
-    """Tokens of prompts, with start and end, filled up with the end token.
-
-    Args:
-        tokenizer: A CLIP folder, or what `load_tokenizer` returned.
-        prompts: Texts, not empty.
-        context: Most tokens of a text, start and end included.
-
-    Raises:
-        ValueError: If a prompt is empty or too long.
-    """
-    if isinstance(tokenizer, (str, Path)):
-        tokenizer = load_tokenizer(tokenizer)
-    if isinstance(prompts, str):
-        raise ValueError(f"prompts must be a list of texts; got the text {prompts!r}")
-    texts = list(prompts)
-    tokens = np.full((len(texts), context), tokenizer.token_to_id(END), np.int32)
-    for row, text in zip(tokens, texts, strict=True):
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"prompt must be a text that is not empty; got {text!r}")
-        ids = tokenizer.encode(text).ids
-        if len(ids) > context:
-            raise ValueError(
-                f"prompt {text[:60]!r}... has {len(ids)} tokens, start and end "
-                f"included, and CLIP reads {context}; shorten it"
-            )
-        row[: len(ids)] = ids
-    return tokens

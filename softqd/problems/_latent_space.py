@@ -13,17 +13,15 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, PyTree
 
-from softqd.ops.cache import cache_folder
 from softqd.ops.checks import check_count
-from softqd.problems import clip
+from softqd.problems._latent_models import Generator, Scorer, load_models
 from softqd.problems._prompts import check_prompt, pair_name, read_pairs
 from softqd.types import Evaluation, Problem
 
@@ -34,44 +32,6 @@ BEHAVIOR_RANGE = (0.45, 0.55)
 PENALTY = 0.2  # per squared unit of the latent's norm beyond its limit
 NORM_SHARE = 0.35  # the limit, as a share of the mean norm of random latents
 _CHUNK = 500  # latents mapped at once
-# Where fetched weights are kept, and the commands that fetch them.
-_FETCHED = {
-    "generator": ("stylegan2-ffhq.safetensors", "softqd weights fetch stylegan2-ffhq"),
-    "scorer": ("clip-vit-b32", "softqd weights fetch clip-vit-b32"),
-}
-
-
-class Generator(NamedTuple):
-    """A network that draws pictures.
-
-    Attributes:
-        params: Its weights, a pytree of arrays.
-        mapping: ``(params, z (n, latent_dim), truncation) -> (n, rows, width)``, latents
-            that ``synthesis`` takes. A truncation of 0 gives their center, for any z.
-        synthesis: ``(params, latents (n, rows, width), precision) -> (n, h, w, 3)``,
-            pictures nominally in [-1, 1]; it may ignore the precision.
-        latent_dim: Size of z, which is standard normal.
-    """
-
-    params: PyTree
-    mapping: Callable
-    synthesis: Callable
-    latent_dim: int
-
-
-class Scorer(NamedTuple):
-    """A network that embeds pictures and sentences in one space.
-
-    Attributes:
-        params: Weights of the part for pictures, a pytree of arrays.
-        image_features: ``(params, pictures (n, h, w, 3)) -> (n, e)``, of any length;
-            the pictures are nominally in [0, 1], not clipped, and of any size.
-        text_features: ``(sentences) -> (n, e)``; called once.
-    """
-
-    params: PyTree
-    image_features: Callable
-    text_features: Callable
 
 
 class _Arrays(NamedTuple):
@@ -152,14 +112,13 @@ def latent_space(
         )
     if not 0 < truncation < math.inf:
         raise ValueError(f"truncation must be a positive number; got {truncation!r}")
-    generator, scorer = _load_models(generator, scorer)
-    generator, scorer = _with_device_arrays(generator), _with_device_arrays(scorer)
-    arrays = _prepare(generator, scorer, prompt, sentences, truncation, num_latents)
+    draws, scores = load_models(generator, scorer)
+    arrays = _prepare(draws, scores, prompt, sentences, truncation, num_latents)
     networks = _Networks(
-        generator.mapping,
-        generator.synthesis,
-        scorer.image_features,
-        generator.latent_dim,
+        draws.mapping,
+        draws.synthesis,
+        scores.image_features,
+        draws.latent_dim,
         precision,
     )
     _check_networks(networks, arrays)
@@ -200,7 +159,7 @@ def _draw(
         picture = networks.synthesis(
             arrays.generator, latents[None], networks.precision
         )
-    return (picture.astype(jnp.float32) + 1.0) / 2.0
+    return (picture.astype(jnp.promote_types(picture.dtype, jnp.float32)) + 1.0) / 2.0
 
 
 def _embed(
@@ -347,11 +306,6 @@ def _statistics(
     return center, scale, NORM_SHARE * jnp.linalg.norm(q, axis=1).mean()
 
 
-def _with_device_arrays(model: Any) -> Any:
-    """Weights put on the device once, not at every call."""
-    return model._replace(params=jax.tree.map(jnp.asarray, model.params))
-
-
 def _check_networks(networks: _Networks, arrays: _Arrays) -> None:
     """Refuse models of the user's own whose shapes do not fit together."""
     q = jax.ShapeDtypeStruct((arrays.scale.size,), jnp.float32)
@@ -371,64 +325,3 @@ def _check_networks(networks: _Networks, arrays: _Arrays) -> None:
             f"scorer: image_features gives embeddings of shape {image}, text_features "
             f"of shape {arrays.target.shape}"
         )
-
-
-# --- models from files ----------------------------------------------------------------
-
-
-def _load_models(generator: Any, scorer: Any) -> tuple[Generator, Scorer]:
-    """Models given, or read from the paths given or from the cache."""
-    given = {"generator": generator, "scorer": scorer}
-    paths = {
-        name: _path_of(name, model)
-        for name, model in given.items()
-        if model is None or isinstance(model, (str, Path))
-    }
-    missing = [name for name, path in paths.items() if not path.exists()]
-    fetch = [_FETCHED[name][1] for name in missing if given[name] is None]
-    if missing:
-        where = " and ".join(f"{name} {paths[name]}" for name in missing)
-        commands = f"type '{' && '.join(fetch)}', or " if fetch else ""
-        settings = " ".join(f"--set {name}=PATH" for name in missing)
-        raise ValueError(
-            f"there are no weights: {where} {'is' if len(missing) == 1 else 'are'} not "
-            f"there; {commands}give {settings}"
-        )
-    if "generator" in paths:
-        generator = _stylegan2(paths["generator"])
-    if "scorer" in paths:
-        scorer = _clip(paths["scorer"])
-    return generator, scorer
-
-
-def _path_of(name: str, model: str | Path | None) -> Path:
-    if model is None:
-        return cache_folder() / "weights" / _FETCHED[name][0]
-    return Path(model).expanduser()
-
-
-def _stylegan2(path: Path) -> Generator:
-    """StyleGAN2 with the noise that is stored with its weights."""
-    from softqd.problems import stylegan2  # pyright: ignore[reportAttributeAccessIssue]
-
-    def synthesis(params, latents, precision):
-        return stylegan2.synthesis(params, latents, noise="const", precision=precision)
-
-    params = stylegan2.load(path)
-    latent_dim = params["mapping.fc0.weight"].shape[1]
-    return Generator(params, stylegan2.mapping, synthesis, latent_dim)
-
-
-def _clip(folder: Path) -> Scorer:
-    """CLIP; the weights of its text tower are used once and not kept."""
-    model, tokenizer = clip.load(folder), clip.load_tokenizer(folder)
-    size = model.config.image_size
-
-    def image_features(tower, pictures):
-        return clip.image_features(tower, clip.preprocess(pictures, size))
-
-    def text_features(sentences):
-        tokens = clip.tokenize(tokenizer, sentences, model.config.context)
-        return jax.jit(clip.text_features)(model, tokens)
-
-    return Scorer(clip.image_tower(model), image_features, text_features)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os.path import commonprefix
 from typing import Any
 
 _SPELLING = "write pairs as 'first | second; first | second'"
@@ -30,11 +29,11 @@ def read_pairs(pairs: Sequence[tuple[str, str]] | str) -> list[tuple[str, str]]:
         >>> read_pairs("a child | an old man; long hair | short hair")
         [('a child', 'an old man'), ('long hair', 'short hair')]
     """
-    if isinstance(pairs, str):
-        pairs = [tuple(part.split("|")) for part in pairs.split(";")]
-    if not pairs:
+    is_text = isinstance(pairs, str)
+    listed = [part.split("|") for part in pairs.split(";")] if is_text else pairs
+    if not listed:
         raise ValueError(f"pairs is empty; expected at least one pair: {_SPELLING}")
-    return [_read_pair(f"pairs[{i}]", pair) for i, pair in enumerate(pairs)]
+    return [_read_pair(f"pairs[{i}]", pair) for i, pair in enumerate(listed)]
 
 
 def _read_pair(name: str, pair: Any) -> tuple[str, str]:
@@ -63,9 +62,15 @@ def pair_name(first: str, second: str) -> str:
         'a young kid to an elderly person'
     """
     a, b = first.split(), second.split()
-    start = len(commonprefix([a, b]))
-    end = len(commonprefix([a[start:][::-1], b[start:][::-1]]))
+    start = _num_common(a, b)
+    end = _num_common(a[start:][::-1], b[start:][::-1])
     only_a, only_b = a[start : len(a) - end], b[start : len(b) - end]
     if not only_a or not only_b:
         return f"{first} to {second}"
     return " ".join([*only_a, "to", *only_b, *b[len(b) - end :]])
+
+
+def _num_common(a: list[str], b: list[str]) -> int:
+    """How many words two lists begin with alike."""
+    alike = [x == y for x, y in zip(a, b, strict=False)]
+    return [*alike, False].index(False)

@@ -25,11 +25,10 @@ from jaxtyping import Array, Bool, Float, Int
 from softqd.problems._clip_files import (
     ClipConfig,
     Tower,
-    load_tokenizer,
     read_config,
     read_weights,
-    tokenize,
 )
+from softqd.problems._clip_tokenizer import load_tokenizer, tokenize
 
 __all__ = [
     "Clip",

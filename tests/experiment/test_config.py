@@ -4,7 +4,6 @@ from softqd.experiment import config
 from softqd.experiment.config import ConfigError
 from softqd.registry import PRESETS, UnknownNameError
 
-
 # Without the presets of faces: they want weights, and have tests of their own.
 NAMES = [*(name for name in PRESETS if not name.startswith("lsi")), "linear_projection"]
 

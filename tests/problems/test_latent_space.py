@@ -193,11 +193,11 @@ def test_gradient_equals_differences(x64):
 
     q = jnp.asarray(0.3 * random(7, ROWS * WIDTH), jnp.float64)
     found = jax.grad(mixed)(q)
-    step = 1e-3
+    step = 1e-5
     for i in (0, 4, 11):
         e = step * jnp.eye(ROWS * WIDTH)[i]
         difference = (mixed(q + e) - mixed(q - e)) / (2 * step)
-        np.testing.assert_allclose(found[i], difference, rtol=0.02, atol=0.02)
+        np.testing.assert_allclose(found[i], difference, rtol=1e-5)
 
 
 def test_gradient_at_the_center_is_finite():
@@ -355,6 +355,8 @@ def test_wrong_settings(settings, message):
 @pytest.mark.parametrize(
     ("generator", "scorer", "message"),
     [
+        (GENERATOR.params, SCORER, r"generator must be a softqd.problems.Generator"),
+        (GENERATOR, 3, r"scorer must be a softqd.problems.Scorer, .*; got int"),
         (
             GENERATOR._replace(mapping=lambda p, z, _: jnp.full((len(z), 3, 5), 0.3)),
             SCORER,
