@@ -4,18 +4,22 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: demo test parity lint docs bench results clean
+.PHONY: demo test parity torch-parity lint docs bench results clean
 
 demo: $(VENV)/.core
 	rm -rf runs/demo
 	$(BIN)/softqd run lp-easy --out runs/demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not parity"
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not parity and not torch_parity"
 
 # Comparisons with other libraries.
 parity: $(VENV)/.parity
 	$(BIN)/python -m pytest -m parity tests/parity
+
+# CLIP beside transformers' PyTorch model, on random weights.
+torch-parity: $(VENV)/.torch
+	$(BIN)/python -m pytest -m torch_parity tests/parity/test_clip_live.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -51,6 +55,10 @@ $(VENV)/.dev: $(VENV)/.core
 
 $(VENV)/.parity: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -e ".[dev,parity]"
+	touch $@
+
+$(VENV)/.torch: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -e ".[dev,torch-parity]"
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.core

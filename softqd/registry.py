@@ -11,6 +11,7 @@ from softqd import algorithms, problems
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,
     "image_composition": problems.image_composition,
+    "latent_space": problems.latent_space,
     "linear_projection": problems.linear_projection,
     "sphere": problems.sphere,
 }
@@ -104,6 +105,35 @@ def _published(
     }
 
 
+# Sizes of the published runs on Latent Space Illumination, and their iterations.
+_FINE = {"cells": 40_000, "batch_size": 16}
+_LSI_SIZES: dict[str, dict[str, Any]] = {
+    "squad": {"population_size": 256, "batch_size": 8, "optimizer": "adam(0.1)"},
+    "cma_mega": {"num_emitters": 1, **_FINE},
+    "cma_maega": {"num_emitters": 1, **_FINE},
+    "sep_cma_mae": {"num_emitters": 1, **_FINE},
+    "ga_me": {"start_size": 32, **_FINE},
+    "dns": {"batch_size": 16},
+    "dns_g": {"batch_size": 16, "grad_batch_size": 8},
+}
+_LSI_BUDGETS = {**dict.fromkeys(_BUDGETS, 3000), "dns_g": 1500}
+
+
+def _lsi(about: str, gamma_sq: float, prompt: str, pairs: list[str]) -> Preset:
+    """Latent Space Illumination with the sentences of the paper's appendix."""
+    tuned = _published(
+        gamma_sq, (0.05, 0.01), (0.05, 0.01, 0.02), (0.02, 0.1), (0.01, 0.2, 0.05), 0.5
+    )
+    return Preset(
+        about,
+        "latent_space",
+        {"prompt": prompt, "pairs": "; ".join(pairs)},
+        {name: {**tuned[name], **_LSI_SIZES[name]} for name in tuned},
+        iterations=175,
+        budgets=_LSI_BUDGETS,
+    )
+
+
 # The paper's section "Hyperparameters", confirmed by its released settings.
 PRESETS: dict[str, Preset] = {
     "lp-easy": Preset(
@@ -150,6 +180,32 @@ PRESETS: dict[str, Preset] = {
         {"squad": {"gamma_sq": 1.0, "population_size": 128, "batch_size": 32}},
         iterations=300,
         cells=1024,
+    ),
+    "lsi": _lsi(
+        "StyleGAN2 faces of Tom Cruise, by age and hair (published settings)",
+        0.01,
+        "A photo of Tom Cruise",
+        [
+            "Photo of Tom Cruise as a small child"
+            " | Photo of Tom Cruise as an elderly person",
+            "Photo of Tom Cruise with long hair | Photo of Tom Cruise with short hair",
+        ],
+    ),
+    "lsi-hard": _lsi(
+        "StyleGAN2 faces of a noir detective, 7 behaviors (published settings)",
+        0.1,
+        "A photo of a detective from a noir film",
+        [
+            "Photo of a young kid | Photo of an elderly person",
+            "Photo of a person with long hair | Photo of a person with short hair",
+            "Photo of a person with dark hair | Photo of a person with white hair",
+            "Photo of a person smiling | Photo of a person frowning",
+            "Photo of a person with a round face | Photo of a person with an oval face",
+            "Photo of a person with thin, sparse hair"
+            " | Photo of a person with thick, full hair",
+            "Photo of a person looking directly into the camera"
+            " | Photo of a person looking sideways",
+        ],
     ),
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",

@@ -241,7 +241,7 @@ def _kinds(hint: Any) -> set[Any]:
     )
     if is_transformation:
         return {"optimizer"}
-    if callable(hint) and typing.get_origin(hint) is not None:
+    if typing.get_origin(hint) is Callable:
         return {"schedule"}
     return {"array"} if "Array" in str(hint) else set()
 

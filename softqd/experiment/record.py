@@ -34,7 +34,7 @@ from softqd.metrics import (
     quality_vendi_score,
     to_unit,
 )
-from softqd.types import Algorithm, Population
+from softqd.types import Algorithm, Population, lift_arrays
 
 SCHEMA = 1
 _HISTORY_POINTS = 26
@@ -108,7 +108,9 @@ def _run_following(
     algorithm: Algorithm, seed: int, options: dict[str, Any], follow: Callable
 ) -> Result:
     """Run one seed; its history also holds what ``follow`` says of the population."""
-    start = algorithm.population(jax.jit(algorithm.init)(jax.random.key(seed)))
+    init = jax.jit(lambda init, key: init(key))
+    state = init(lift_arrays(algorithm.init), jax.random.key(seed))
+    start = algorithm.population(state)
     rows = [follow(start)]
     result = run(
         algorithm,

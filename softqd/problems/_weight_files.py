@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,9 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         )
     if path.suffix not in (".safetensors", ".npz"):
         raise ValueError(f"{path}: weights are read from .safetensors or .npz files")
+    read = _read_npz if path.suffix == ".npz" else _safetensors_reader()
     try:
-        return _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
+        return read(path)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"{path} cannot be read ({error}): it is damaged or cut off; fetch or "
@@ -41,12 +42,16 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
         return {name: file[name] for name in file.files}
 
 
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+def _safetensors_reader() -> Callable[[Path], dict[str, np.ndarray]]:
     numpy_files, error = safetensors_package()
-    try:
-        return numpy_files.load_file(path)
-    except error as problem:
-        raise ValueError(str(problem)) from None
+
+    def read(path: Path) -> dict[str, np.ndarray]:
+        try:
+            return numpy_files.load_file(path)
+        except error as problem:
+            raise ValueError(str(problem)) from None
+
+    return read
 
 
 def write_safetensors(

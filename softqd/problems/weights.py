@@ -111,18 +111,24 @@ def locate(name: str) -> Path:
         ValueError: If it is not there; the message says what to type.
     """
     if is_present(name):
-        return _place(name)
+        return place(name)
     raise ValueError(
         f"the weights {name!r} are not in {_folder(name).parent}; run "
         f"'softqd weights fetch {name}'"
     )
 
 
+def place(name: str) -> Path:
+    """Where a model is kept, there or not: a converted file, or a folder of files."""
+    folder = _folder(name)
+    return folder.with_suffix(".safetensors") if entry(name).is_converted else folder
+
+
 def is_present(name: str) -> bool:
     """Whether all files of a model are in the cache; `check` also reads them."""
     model = entry(name)
     if model.is_converted:
-        return _place(name).exists()
+        return place(name).exists()
     return all((_folder(name) / file.name).exists() for file in model.files)
 
 
@@ -183,12 +189,12 @@ def convert(path: str | Path, out: str | Path | None = None) -> tuple[Path, str]
     if out is not None:
         target = Path(out).expanduser()
     else:
-        target = _place(known) if known else path.with_suffix(".safetensors")
+        target = place(known) if known else path.with_suffix(".safetensors")
     if target.suffix != ".safetensors":
         raise ValueError(f"out must end in .safetensors; got {target}")
     clamp = "none" if conv_clamp is None else f"{conv_clamp:g}"
     write_safetensors(target, arrays, {"source_sha256": sha256, "conv_clamp": clamp})
-    if known and target == _place(known):
+    if known and target == place(known):
         _record(target)
     side = _stylegan2_shapes.resolution_of(arrays)
     return target, (
@@ -202,7 +208,7 @@ def check(name: str) -> Status:
     model = entry(name)
     absent = Status("absent", f"run 'softqd weights fetch {name}'")
     if model.is_converted:
-        expected = {_place(name): _recorded(_place(name))}
+        expected = {place(name): _recorded(place(name))}
     else:
         expected = {_folder(name) / file.name: file.sha256 for file in model.files}
     if not any(path.exists() for path in expected):
@@ -217,7 +223,7 @@ def check(name: str) -> Status:
         else:
             continue
         return Status("damaged", f"{what}; {absent.note}")
-    return Status("sound", str(_place(name)))
+    return Status("sound", str(place(name)))
 
 
 def entry(name: str) -> Weights:
@@ -236,11 +242,6 @@ def entry(name: str) -> Weights:
 
 def _folder(name: str) -> Path:
     return cache_folder() / "weights" / name
-
-
-def _place(name: str) -> Path:
-    folder = _folder(name)
-    return folder.with_suffix(".safetensors") if entry(name).is_converted else folder
 
 
 def _name_of(sha256: str) -> str | None:

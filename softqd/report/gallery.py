@@ -102,7 +102,9 @@ def rendered(
 ) -> Float[np.ndarray, "m h w 3"]:
     """Pictures of some solutions, one after the other."""
     chosen = jax.tree.map(lambda x: np.asarray(x)[members], solutions)
-    return np.asarray(jax.jit(lambda s: jax.lax.map(problem.render, s))(chosen))
+    # Passed in, so that a network's weights are not compiled in as constants.
+    draw = jax.jit(lambda render, solutions: jax.lax.map(render, solutions))
+    return np.asarray(draw(problem.render, chosen))
 
 
 def _show(axes: Any, picture: Any, title: str) -> None:
