@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.algorithms import _cells
 from softqd.algorithms._cells import CellInfo
+from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import emitters, evaluation
 from softqd.ops.archive import CellArchive, Insertion, sample_elites
 from softqd.ops.checks import check_count
@@ -102,11 +103,13 @@ def arborescence(
         problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
     ) -> ArborescenceState:
         key, *keys = jax.random.split(key, 5)
-        first, spent = _cells.first_solutions(problem, keys[0], solutions, num_emitters)
+        first, spent = first_solutions(
+            problem, keys[0], solutions, num_emitters, any_number=True
+        )
         archive = _cells.empty_cells(problem, centroids, cells, keys[1], first)
         result = None if rules.threshold_floor is None else archive
         if solutions is not None:
-            found, count = _cells.evaluate_first(problem, first, keys[2])
+            found, count = evaluate_first(problem, first, keys[2], batch_size)
             spent += count
             archive, result, _ = both(problem, archive, result, first, found)
             first = sample_elites(result or archive, keys[3], num_emitters)

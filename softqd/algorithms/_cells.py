@@ -21,7 +21,7 @@ from softqd.ops.archive import (
     empty_archive,
     insert,
 )
-from softqd.ops.checks import check_count, check_first_evaluation, check_solutions
+from softqd.ops.checks import check_count
 from softqd.ops.cvt import NUM_SAMPLES, cvt_centroids, kmeans
 from softqd.types import Evaluation, Key, Population, Problem
 
@@ -90,31 +90,6 @@ def elites(problem: Problem, archive: CellArchive) -> Population:
     low, high = (jnp.asarray(b, archive.behavior.dtype) for b in problem.bounds(dim))
     behavior = low[None] + archive.behavior * (high - low)[None]
     return archive_population(archive)._replace(behavior=behavior)
-
-
-def first_solutions(
-    problem: Problem, key: Key, solutions: PyTree | None, num_solutions: int
-) -> tuple[PyTree, int]:
-    """Sample first solutions, or check those given; also the evaluations spent."""
-    if solutions is not None:
-        return check_solutions(problem, solutions), 0
-    sampled = evaluation.sample(problem, key, num_solutions)
-    spent = num_solutions * problem.sample_evaluations
-    return check_solutions(problem, sampled), spent
-
-
-def evaluate_first(
-    problem: Problem, solutions: PyTree, key: Key
-) -> tuple[Evaluation, int]:
-    """Evaluate solutions to start from; also the evaluations spent.
-
-    Raises:
-        ValueError: If an evaluation is not finite or out of bounds, outside `jit`.
-    """
-    count = jax.tree.leaves(solutions)[0].shape[0]
-    found = evaluation.evaluate(problem, solutions, key, count)
-    check_first_evaluation(problem, *found)
-    return found, count
 
 
 def empty_cells(

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import evaluation
-from softqd.ops.checks import check_count, check_first_evaluation, check_solutions
+from softqd.ops.checks import check_count
 from softqd.ops.novelty import dominated_novelty
 from softqd.ops.transforms import behavior_transform
 from softqd.ops.variation import gradient_step, iso_line
@@ -139,15 +140,9 @@ def _build(
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> DnsState:
         key, sample_key, evaluate_key = jax.random.split(key, 3)
-        spent = n
-        if solutions is None:
-            solutions = evaluation.sample(problem, sample_key, n, m)
-            spent += n * problem.sample_evaluations
-        first: Any = check_solutions(problem, solutions, n)
-        quality, behavior = evaluation.evaluate(problem, first, evaluate_key, m)
-        check_first_evaluation(problem, quality, behavior)
-        counts = (jnp.int32(0), jnp.int32(spent))
-        return DnsState(key, *counts, first, quality, behavior)
+        first, drawn = first_solutions(problem, sample_key, solutions, n, m)
+        found, spent = evaluate_first(problem, first, evaluate_key, m)
+        return DnsState(key, jnp.int32(0), jnp.int32(drawn + spent), first, *found)
 
     def step(problem: Problem, state: DnsState) -> tuple[DnsState, DnsInfo]:
         key, *keys = jax.random.split(state.key, 7)

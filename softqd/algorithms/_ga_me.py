@@ -15,6 +15,7 @@ from jaxtyping import Array, Int, PyTree
 
 from softqd.algorithms import _cells
 from softqd.algorithms._cells import CELLS, CellInfo
+from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import evaluation
 from softqd.ops.archive import CellArchive, sample_elites
 from softqd.ops.checks import check_count
@@ -87,8 +88,10 @@ def ga_me(
         problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
     ) -> GaMeState:
         key, *keys = jax.random.split(key, 4)
-        first, drawn = _cells.first_solutions(problem, keys[0], solutions, start_size)
-        found, spent = _cells.evaluate_first(problem, first, keys[1])
+        first, drawn = first_solutions(
+            problem, keys[0], solutions, start_size, batch_size, any_number=True
+        )
+        found, spent = evaluate_first(problem, first, keys[1], batch_size)
         archive = _cells.empty_cells(problem, centroids, cells, keys[2], first)
         archive, _ = _cells.add(problem, archive, first, found)
         return GaMeState(key, jnp.int32(0), jnp.int32(drawn + spent), archive)

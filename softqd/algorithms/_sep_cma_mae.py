@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.algorithms import _cells
 from softqd.algorithms._cells import CELLS, CellInfo
+from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import emitters, evaluation
 from softqd.ops.archive import CellArchive, Insertion, sample_elites
 from softqd.ops.checks import check_count
@@ -107,10 +108,12 @@ def sep_cma_mae(
         problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
     ) -> SepCmaMaeState:
         key, *keys = jax.random.split(key, 5)
-        first, spent = _cells.first_solutions(problem, keys[0], solutions, num_emitters)
+        first, spent = first_solutions(
+            problem, keys[0], solutions, num_emitters, any_number=True
+        )
         archive = result = _cells.empty_cells(problem, centroids, cells, keys[1], first)
         if solutions is not None:
-            found, count = _cells.evaluate_first(problem, first, keys[2])
+            found, count = evaluate_first(problem, first, keys[2], batch_size)
             spent += count
             archive, _ = _cells.add(problem, archive, first, found, **soft)
             result, _ = _cells.add(problem, result, first, found)

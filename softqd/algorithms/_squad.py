@@ -18,14 +18,10 @@ import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
 from softqd.ops import evaluation
-from softqd.ops.checks import (
-    check_count,
-    check_first_evaluation,
-    check_solutions,
-    is_concrete,
-)
+from softqd.ops.checks import check_count, is_concrete
 from softqd.ops.distances import mean_nearest_dist_sq
 from softqd.ops.transforms import behavior_transform, is_outside, transform_function
 from softqd.types import Algorithm, Key, Population, Problem
@@ -126,20 +122,15 @@ def squad(
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
         key, sample_key, evaluate_key = jax.random.split(key, 3)
-        spent = n
-        if solutions is None:
-            solutions = evaluation.sample(problem, sample_key, n, m)
-            spent += n * problem.sample_evaluations
-        first: Any = check_solutions(problem, solutions, n)
-        quality, behavior = evaluation.evaluate(problem, first, evaluate_key, m)
-        check_first_evaluation(problem, quality, behavior)
+        first, drawn = first_solutions(problem, sample_key, solutions, n, m)
+        found, spent = evaluate_first(problem, first, evaluate_key, m)
         return SquadState(
             key=key,
             iteration=jnp.int32(0),
-            init_evaluations=jnp.int32(spent),
+            init_evaluations=jnp.int32(drawn + spent),
             solutions=first,
-            quality=quality,
-            behavior=behavior,
+            quality=found.quality,
+            behavior=found.behavior,
             optimizer=jax.vmap(optimizer.init)(first),
         )
 
