@@ -1,6 +1,8 @@
 """Benchmark problems, each a function that returns a `softqd.Problem`."""
 
 from softqd.problems._arm import arm
+from softqd.problems._faces import faces
+from softqd.problems._faces_weights import fetch_faces
 from softqd.problems._image_composition import image_composition
 from softqd.problems._linear_projection import linear_projection
 from softqd.problems._sphere import sphere
@@ -8,6 +10,8 @@ from softqd.problems._targets import fetch_vermeer
 
 __all__ = [
     "arm",
+    "faces",
+    "fetch_faces",
     "fetch_vermeer",
     "image_composition",
     "linear_projection",
