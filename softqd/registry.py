@@ -10,6 +10,7 @@ from softqd import algorithms, problems
 
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,
+    "faces": problems.faces,
     "image_composition": problems.image_composition,
     "linear_projection": problems.linear_projection,
     "sphere": problems.sphere,
@@ -25,8 +26,12 @@ ALGORITHMS: dict[str, Callable] = {
     "squad": algorithms.squad,
 }
 
-# What can be fetched once: each returns the path in the cache.
-DOWNLOADS: dict[str, Callable] = {"vermeer": problems.fetch_vermeer}
+# What can be fetched once: each returns the path in the cache, and first announces what
+# comes from where.
+DOWNLOADS: dict[str, Callable] = {
+    "faces": problems.fetch_faces,
+    "vermeer": problems.fetch_vermeer,
+}
 
 # Defaults of arguments that are objects, as configurations spell them.
 DEFAULT_TEXTS: dict[str, dict[str, Any]] = {
@@ -144,6 +149,31 @@ PRESETS: dict[str, Preset] = {
         {"squad": {"gamma_sq": 1.0, "population_size": 128, "batch_size": 32}},
         iterations=300,
         cells=1024,
+    ),
+    "lsi-faces": Preset(
+        "one generated person at every age and smile; first: softqd fetch faces",
+        "faces",
+        {},
+        # SQUAD and GA-ME as published for Latent Space Illumination, except gamma_sq
+        # and the steps of GA-ME, which suit a latent of 512 numbers.
+        {
+            "squad": {
+                "gamma_sq": 0.1,
+                "population_size": 256,
+                "batch_size": 8,
+                "optimizer": "adam(0.1)",
+            },
+            "ga_me": {
+                "cells": 1000,
+                "batch_size": 16,
+                "start_size": 32,
+                "iso_sigma": 0.1,
+                "line_sigma": 0.2,
+                "step_size": 0.05,
+            },
+        },
+        iterations=175,
+        budgets={"ga_me": 3000},
     ),
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",

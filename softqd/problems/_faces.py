@@ -26,7 +26,7 @@ from softqd.problems._graph_tfjs import read_tfjs
 from softqd.types import Evaluation, Problem
 
 BEHAVIORS = ("age", "smile")
-AGES = (0.0, 70.0)  # years; generated faces are read as 1 to 60
+AGES = (0.0, 80.0)  # years; 200 generated faces are read as 1 to 70
 # Arithmetic of the networks: all in single precision, single precision with the
 # device's fast products, and painting in half the bits.
 PRECISIONS = {"float32": "highest", "tf32": "default", "bfloat16": "default"}
@@ -42,7 +42,7 @@ _HAPPY = 3  # of angry, disgust, fear, happy, sad, surprise, neutral
 # Log-odds of a smile per unit: generated faces spread over -8 to 15.
 _SMILE_SCALE = 4.0
 # Mean arc distance between the embeddings of two generated persons.
-_STRANGERS = 1.07
+_STRANGERS = 1.08
 _PENALTY = 0.2  # per squared unit of norm, as published
 _NUM_LATENTS = 10_000  # behind mean and standard deviation, as published
 _FACE_OUTPUTS = ("global_pooling/Mean", "age_pred/Softmax")
@@ -61,7 +61,7 @@ class _Networks(NamedTuple):
 
 
 def faces(
-    person: int = 0,
+    person: int = 4,
     *,
     start: float = 0.5,
     truncation: float = 0.7,
@@ -77,7 +77,8 @@ def faces(
     squashed to [0, 1]: 0.5 is undecided.
 
     Args:
-        person: Number of a generated person, at least 0.
+        person: Number of a generated person, at least 0. Person 4 is an adult between
+            young and old, neither serious nor laughing.
         start: First solutions lie between the person (0) and random others (1).
         truncation: Share of their distance to the mean face that latents keep: lower is
             safer and less varied.

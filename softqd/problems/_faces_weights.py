@@ -24,14 +24,13 @@ PIP_PACKAGE = "random-face==2021.7.21.1"
 NPM_URL = "https://registry.npmjs.org/@vladmandic/human/-/human-3.3.6.tgz"
 NPM_SHA256 = "425e9c51dbbca0c8934362b170cb0d54c2529c11c654b3c03092b16e9d6ad3f7"
 NOTICE = f"""\
-Networks for lsi-faces, for research use only:
-  MobileStyleGAN, distilled from StyleGAN2 trained on FFHQ (PyPI, {PIP_PACKAGE},
-    38 MB; code Apache-2.0; StyleGAN2 and the FFHQ photographs are licensed for
-    non-commercial use)
-  faceres by HSE-asavchenko/HSE_FaceRec_tf and emotion by oarriaga/face_classification,
-    as published with @vladmandic/human 3.3.6 (npm, 29 MB; MIT; trained on VGGFace2,
-    IMDB-WIKI and FER-2013, which are licensed for research)
-What they say about a face is an estimate that carries the biases of these photographs."""
+The networks of lsi-faces, for research use only, not for telling real people apart:
+- MobileStyleGAN (arXiv:2104.04767), distilled from StyleGAN2 on the FFHQ photographs.
+  PyPI, {PIP_PACKAGE}, 38 MB. Package: Apache-2.0. StyleGAN2 and FFHQ: for
+  non-commercial use.
+- faceres (HSE-asavchenko/HSE_FaceRec_tf, trained on VGGFace2 and IMDB) and emotion
+  (oarriaga/face_classification, trained on FER-2013). npm, @vladmandic/human 3.3.6,
+  29 MB. Package: MIT. The photographs: collected for research."""
 
 _GENERATOR = {
     "MappingNetwork.xml": (
@@ -65,9 +64,10 @@ def find_faces(folder: str | Path | None = None) -> Path:
     place = _default_folder() if folder is None else Path(folder).expanduser()
     missing = [name for name in FILES if not (place / name).is_file()]
     if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise ValueError(
-            f"weights: {', '.join(missing)} of the face networks not found in {place}; "
-            f"run '{FETCH}' once, or give --set weights=FOLDER"
+            f"weights: the networks that paint and read faces are not in {place} "
+            f"({missing[0]}{others}); run '{FETCH}' once, or give --set weights=FOLDER"
         )
     return place
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -65,8 +66,11 @@ def _hopper() -> Path:
     return folder / "mpl-data" / "sample_data" / "grace_hopper.jpg"
 
 
-def fetch_vermeer() -> Path:
+def fetch_vermeer(announce: Callable[[str], None] | None = None) -> Path:
     """The painting in the cache, fetched and verified if it is not there yet.
+
+    Args:
+        announce: Called with what is going to be fetched, and under which terms.
 
     Raises:
         ValueError: If it is neither there nor can be fetched.
@@ -74,6 +78,8 @@ def fetch_vermeer() -> Path:
     import pooch
 
     cache = cache_folder()
+    if announce is not None and not (cache / "vermeer.jpg").exists():
+        announce(f"Girl with a Pearl Earring (public domain), from {VERMEER_URL}")
     pooch.get_logger().setLevel("WARNING")
     try:
         found = pooch.retrieve(
