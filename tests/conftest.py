@@ -12,7 +12,7 @@ import pytest  # noqa: E402
 from toys import make_bowl  # noqa: E402
 
 # Scripts that make the data, with libraries that tests do without.
-collect_ignore_glob = ["data/*.py"]
+collect_ignore_glob = ["data/*.py", "fixtures/*.py"]
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

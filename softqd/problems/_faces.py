@@ -26,7 +26,7 @@ from softqd.problems._graph_tfjs import read_tfjs
 from softqd.types import Evaluation, Problem
 
 BEHAVIORS = ("age", "smile")
-AGES = (0.0, 80.0)  # years; 200 generated faces are read as 1 to 70
+AGES = (0.0, 80.0)  # years; 200 generated faces are read as 2 to 71
 # Arithmetic of the networks: all in single precision, single precision with the
 # device's fast products, and painting in half the bits.
 PRECISIONS = {"float32": "highest", "tf32": "default", "bfloat16": "default"}
@@ -38,6 +38,7 @@ _SIDE = 0.7
 # What the recognizing network was trained with: blue, green, red, less these means.
 _MEANS = (103.939, 116.779, 123.68)
 _GRAY = (0.2989, 0.587, 0.114)
+_FIRST_AGE = 1.0  # of the classes of ages, one for each year
 _HAPPY = 3  # of angry, disgust, fear, happy, sad, surprise, neutral
 # Log-odds of a smile per unit: generated faces spread over -8 to 15.
 _SMILE_SCALE = 4.0
@@ -216,7 +217,8 @@ def _look(
         embedding, ages = networks.face(params["face"], pixels[None])
         gray = crop(picture, networks.emotion_size) @ jnp.array(_GRAY)[:, None]
         (logits,) = networks.emotion(params["emotion"], 2.0 * gray[None] - 1.0)
-    age = (ages[0] * jnp.arange(ages.shape[1], dtype=ages.dtype)).sum()
+    years = _FIRST_AGE + jnp.arange(ages.shape[1])
+    age = (ages[0] * years).sum()
     is_happy = jnp.arange(logits.shape[1]) == _HAPPY
     others = jax.nn.logsumexp(jnp.where(is_happy, -jnp.inf, logits[0]))
     smile = jax.nn.sigmoid((logits[0, _HAPPY] - others) / _SMILE_SCALE)

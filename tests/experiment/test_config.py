@@ -1,14 +1,19 @@
+from pathlib import Path
+
 import pytest
 
 from softqd.experiment import config
 from softqd.experiment.config import ConfigError
 from softqd.registry import PRESETS, UnknownNameError
 
+TINY_FACES = Path(__file__).parents[1] / "fixtures" / "faces"
+# Instead of what would have to be fetched.
+AT_HAND = {"ic": ["target=hopper"], "lsi-faces": [f"weights={TINY_FACES}"]}
+
 
 @pytest.mark.parametrize("name", [*PRESETS, "linear_projection"])
 def test_every_name_builds(name):
-    settings = ["target=hopper"] if name == "ic" else []  # its painting is fetched
-    found = config.with_settings(config.from_name(name), settings)
+    found = config.with_settings(config.from_name(name), AT_HAND.get(name, []))
     problem, algorithm = config.build(found)
     assert algorithm.problem is problem
     assert problem.behavior_dim >= 1

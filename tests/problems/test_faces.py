@@ -59,7 +59,7 @@ def test_a_solution_is_read_as_the_networks_read_its_picture(problem):
     (p,) = emotion.apply(emotion.params, (2 * gray - 1)[None, ..., None])
     happy = float(p[0, 3])
     quality, (age, smile) = problem.evaluate(solution)
-    np.testing.assert_allclose(age, np.asarray(ages)[0] @ np.arange(100), rtol=1e-4)
+    np.testing.assert_allclose(age, np.asarray(ages)[0] @ np.arange(1, 101), rtol=1e-4)
     np.testing.assert_allclose(
         4 * np.log(smile / (1 - smile)), np.log(happy / (1 - happy)), rtol=1e-3
     )
