@@ -167,10 +167,13 @@ def _numbers(attributes: dict, name: str) -> tuple[int, ...]:
 def _convolution(attributes: dict, x: Any, weight: Any, groups: int = 1) -> Any:
     if _text(attributes["data_format"]) != "NHWC":
         raise ValueError("only data_format NHWC is known")
+    strides = _numbers(attributes, "strides")
+    if weight.shape[:2] == strides == (1, 1) and groups == 1:
+        return x @ weight[0, 0]
     return jax.lax.conv_general_dilated(
         x,
         weight,
-        _numbers(attributes, "strides"),
+        strides,
         _text(attributes["padding"]),
         rhs_dilation=_numbers(attributes, "dilations"),
         dimension_numbers=("NHWC", "HWIO", "NHWC"),

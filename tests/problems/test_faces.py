@@ -1,5 +1,6 @@
 """The problem of faces on tiny networks, and how the real ones are fetched."""
 
+import functools
 import hashlib
 import io
 import subprocess
@@ -27,15 +28,20 @@ def problem():
     return faces(weights=str(FACES))
 
 
+@jax.jit
+def evaluate(problem, solution):
+    return problem.evaluate(solution)
+
+
 def person(problem):
     """The person's own latent, from what the evaluation carries."""
     return problem.evaluate.args[0]["person"]
 
 
 def test_the_person_is_perfect_and_its_picture_is_the_target(problem):
-    quality, _ = problem.evaluate(person(problem))
+    quality, _ = evaluate(problem, person(problem))
     np.testing.assert_allclose(quality, 100.0, atol=1e-3)
-    picture = problem.render(person(problem))
+    picture = jax.jit(problem.render)(person(problem))
     np.testing.assert_allclose(picture, problem.target, atol=1e-5)
     assert problem.target.shape == (16, 16, 3)
     assert float(problem.target.min()) >= 0
@@ -48,7 +54,7 @@ def test_a_solution_is_read_as_the_networks_read_its_picture(problem):
     carried = problem.evaluate.args[0]
     synthesis = read_openvino(FACES / "SynthesisNetwork.xml")
     w = np.asarray(solution) * carried["std"] + carried["mean"]
-    picture = np.asarray(synthesis.apply(synthesis.params, w[None]))[0]
+    picture = np.asarray(jax.jit(synthesis.apply)(synthesis.params, w[None]))[0]
     picture = (picture.transpose(1, 2, 0) + 1) / 2
     bgr = 255 * np.asarray(_faces.crop(jnp.asarray(picture), 12))[..., ::-1]
     names = ["global_pooling/Mean", "age_pred/Softmax"]
@@ -58,7 +64,7 @@ def test_a_solution_is_read_as_the_networks_read_its_picture(problem):
     gray = np.asarray(_faces.crop(jnp.asarray(picture), 10)) @ [0.2989, 0.587, 0.114]
     (p,) = emotion.apply(emotion.params, (2 * gray - 1)[None, ..., None])
     happy = float(p[0, 3])
-    quality, (age, smile) = problem.evaluate(solution)
+    quality, (age, smile) = evaluate(problem, solution)
     np.testing.assert_allclose(age, np.asarray(ages)[0] @ np.arange(1, 101), rtol=1e-4)
     np.testing.assert_allclose(
         4 * np.log(smile / (1 - smile)), np.log(happy / (1 - happy)), rtol=1e-3
@@ -75,12 +81,12 @@ def test_a_latent_longer_than_the_person_pays(problem):
     q = person(problem)
     longer = 3 * q
     norm = float(jnp.linalg.norm(q))
-    embedding = _faces._look(
-        problem.evaluate.args[0], longer, **problem.evaluate.func.keywords
-    )[1]
+    settings = problem.evaluate.func.keywords
+    look = jax.jit(functools.partial(_faces._look, **settings))
+    embedding = look(problem.evaluate.args[0], longer)[1]
     arc_sq = _faces._arc_sq(embedding, problem.evaluate.args[0]["embedding"])
     expected = 100 - 100 * arc_sq / 1.08**2 - 0.2 * (2 * norm) ** 2
-    np.testing.assert_allclose(problem.evaluate(longer)[0], expected, rtol=1e-4)
+    np.testing.assert_allclose(evaluate(problem, longer)[0], expected, rtol=1e-4)
 
 
 def test_latents_have_unit_variance_and_start_between_person_and_others(problem):
@@ -117,11 +123,11 @@ def test_gradient_matches_finite_differences(problem, x64):
         return quality + behavior[0] + 10 * behavior[1]
 
     slope = (total(x + 1e-6 * way) - total(x - 1e-6 * way)) / 2e-6
-    np.testing.assert_allclose(jax.grad(total)(x) @ way, slope, rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(jax.grad(total))(x) @ way, slope, rtol=1e-5)
 
 
 def test_gradient_is_finite_at_the_person(problem):
-    gradient = jax.grad(lambda x: problem.evaluate(x)[0])(person(problem))
+    gradient = jax.jit(jax.grad(lambda x: problem.evaluate(x)[0]))(person(problem))
     assert bool(jnp.isfinite(gradient).all())
 
 
@@ -137,9 +143,9 @@ def test_weights_are_arguments_of_the_program(problem):
 def test_precisions(problem, precision, tolerance):
     other = faces(weights=str(FACES), precision=precision)
     x = problem.sample(jax.random.key(5))
-    expected = problem.evaluate(x)
-    np.testing.assert_allclose(other.evaluate(x)[0], expected[0], atol=tolerance)
-    assert other.evaluate(x)[1].dtype == jnp.float32
+    found = evaluate(other, x)
+    np.testing.assert_allclose(found[0], evaluate(problem, x)[0], atol=tolerance)
+    assert found[1].dtype == jnp.float32
 
 
 def test_squad_spreads_ages_and_smiles(problem):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from softqd.ops.cache import cache_folder
-from softqd.problems._graph_openvino import read_openvino
+from softqd.problems._graph_openvino import _convolution, read_openvino
 from softqd.problems._graph_tfjs import read_tfjs
 
 FACES = Path(__file__).parents[1] / "fixtures" / "faces"
@@ -60,10 +60,35 @@ def test_one_example_under_vmap_is_one_batch_with_shared_weights():
     x = EXPECTED["in/SynthesisNetwork"]
     found = batched(network.params, x)
     assert relative_error(found, EXPECTED["out/SynthesisNetwork"]) < 1e-5
-    equations = jax.make_jaxpr(batched)(network.params, x).jaxpr.eqns
-    convolutions = [e for e in equations if e.primitive.name == "conv_general_dilated"]
-    assert [e.params["feature_group_count"] for e in convolutions] == [1, 1]
-    assert [e.invars[0].aval.shape[0] for e in convolutions] == [3, 3]
+    found = convolutions(jax.make_jaxpr(batched)(network.params, x).jaxpr)
+    assert [e.params["feature_group_count"] for e in found] == [1, 1]
+    assert [e.invars[0].aval.shape[0] for e in found] == [3, 3]
+
+
+def convolutions(jaxpr):
+    """Equations that are convolutions, those in branches for a platform included."""
+    found = []
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "conv_general_dilated":
+            found.append(equation)
+        for branch in equation.params.get("branches", ()):
+            found += convolutions(branch.jaxpr)
+    return found
+
+
+def test_mixing_channels_is_a_convolution_of_single_pixels():
+    """On a CPU it is a product of matrices, elsewhere the library's convolution."""
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(size=(2, 3, 4, 5)), rng.normal(size=(6, 3, 1, 1))
+    expected = np.einsum("oc,nchw->nohw", weight[..., 0, 0], x)
+    plain = {"strides": "1, 1", "dilations": "1, 1"}
+    padded = {"pads_begin": "0, 1", "pads_end": "0, 0"}
+    none = {"pads_begin": "0, 0", "pads_end": "0, 0"}
+    x, weight = jnp.asarray(x, jnp.float32), jnp.asarray(weight, jnp.float32)
+    mixed = _convolution({**plain, **none}, x, weight)
+    np.testing.assert_allclose(mixed, expected, rtol=1e-5, atol=1e-5)
+    by_library = _convolution({**plain, **padded}, x, weight)[..., 1:]
+    np.testing.assert_allclose(by_library, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_gradient_of_the_generator(x64):
