@@ -154,8 +154,8 @@ PRESETS: dict[str, Preset] = {
         "one generated person at every age and smile; first: softqd fetch faces",
         "faces",
         {},
-        # SQUAD and GA-ME as published for Latent Space Illumination, except gamma_sq
-        # and the steps of GA-ME, which suit a latent of 512 numbers.
+        # As published for Latent Space Illumination, except gamma_sq, the number of
+        # cells, and GA-ME's noise, which has the published length in 512 dimensions.
         {
             "squad": {
                 "gamma_sq": 0.1,
@@ -167,13 +167,19 @@ PRESETS: dict[str, Preset] = {
                 "cells": 1000,
                 "batch_size": 16,
                 "start_size": 32,
-                "iso_sigma": 0.1,
+                "iso_sigma": 0.04,
                 "line_sigma": 0.2,
                 "step_size": 0.05,
             },
+            "cma_mega": {
+                "cells": 1000,
+                "num_emitters": 1,
+                "batch_size": 16,
+                "sigma0": 0.01,
+            },
         },
         iterations=175,
-        budgets={"ga_me": 3000},
+        budgets={"cma_mega": 3000, "ga_me": 3000},
     ),
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",

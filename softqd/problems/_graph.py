@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,12 +38,16 @@ def split_constants(
 
 
 def compute(
-    where: tuple[Path, str, str], operation: Callable, attributes: dict, inputs: list
+    where: tuple[Path, str, str],
+    operation: Callable,
+    attributes: dict,
+    inputs: Iterable,
 ) -> Any:
     """The outputs of one operation; ``where`` names file, kind and layer in errors.
 
     Raises:
-        ValueError: If its attributes or the shapes of its inputs do not fit.
+        ValueError: If an input is not there, or its attributes or the shapes of its
+            inputs do not fit.
     """
     try:
         return operation(attributes, *inputs)

@@ -68,7 +68,7 @@ def read_openvino(path: str | Path) -> Network:
         values: dict[str, tuple] = {key: (value,) for key, value in known.items()}
         for key, layer in layers.items():
             if key not in values:
-                inputs = [values[source][number] for source, number in layer.inputs]
+                inputs = (values[source][number] for source, number in layer.inputs)
                 where = (path, layer.kind, layer.name)
                 operation = _OPERATIONS[layer.kind]
                 found = compute(where, operation, layer.attributes, inputs)
@@ -240,21 +240,23 @@ def _depthwise(attributes: dict, x: Any, weight: Any) -> Any:
 def _depthwise_up(attributes: dict, x: Any, weight: Any) -> Any:
     """Transposed filter per channel whose windows touch but do not overlap."""
     size = tuple(weight.shape[-2:])
-    is_plain = _numbers(attributes, "dilations") == (1, 1) and not any(
-        sum(pads) for pads in _pads(attributes)
+    strides, dilations, more = (
+        _numbers(attributes, name)
+        for name in ("strides", "dilations", "output_padding")
     )
-    is_plain &= not any(_numbers(attributes, "output_padding"))
-    if (
-        not is_plain
-        or size != _numbers(attributes, "strides")
-        or weight.shape[1:3] != (1, 1)
-    ):
+    is_padded = any(map(any, [more, *_pads(attributes)]))
+    if is_padded or size != strides or {dilations, weight.shape[1:3]} != {(1, 1)}:
         raise ValueError(
             "only one filter per channel of the size of the stride is known"
         )
     n, channels, height, width = x.shape
-    filters = weight.reshape(1, channels, 1, size[0], 1, size[1])
-    blocks = x[:, :, :, None, :, None] * filters
+    filters = weight.reshape(1, channels, *size, 1, 1)
+    # Stacked, since the derivative of this is slices, of repeating it slow sums.
+    rows = [
+        jnp.stack([x * filters[:, :, i, j] for j in range(size[1])], -1)
+        for i in range(size[0])
+    ]
+    blocks = jnp.stack(rows, 3)
     return blocks.reshape(n, channels, height * size[0], width * size[1])
 
 

@@ -72,7 +72,7 @@ def read_tfjs(path: str | Path, outputs: Sequence[str]) -> Network:
         values: dict[str, Any] = {**axes, **params, first: x}
         for node in nodes:
             if node.name not in values:
-                inputs = [values[name.split(":")[0]] for name in node.inputs]
+                inputs = (values[name.split(":")[0]] for name in node.inputs)
                 where = (path, node.kind, node.name)
                 operation = _OPERATIONS[node.kind]
                 values[node.name] = compute(where, operation, node.attributes, inputs)

@@ -173,6 +173,16 @@ def test_settings_that_are_not_known_are_refused_when_computed(copy):
         network.apply(network.params, EXPECTED["in/faceres"])
 
 
+def test_inputs_that_are_not_there(copy):
+    replace(copy / "emotion.json", '"input": ["softmax"]', '"input": ["sofmax"]')
+    network = read_tfjs(copy / "emotion.json", ["Identity"])
+    with pytest.raises(ValueError, match=r"emotion.json: Identity .* 'sofmax'"):
+        network.apply(network.params, EXPECTED["in/emotion"])
+    replace(copy / "MappingNetwork.xml", '<edge from-layer="', '<edge from-layer="9')
+    with pytest.raises(ValueError, match=r"MappingNetwork.xml is not .*: KeyError"):
+        read_openvino(copy / "MappingNetwork.xml")
+
+
 def test_an_input_of_another_shape():
     network = read_openvino(FACES / "MappingNetwork.xml")
     with pytest.raises(ValueError, match=r"MappingNetwork.xml: .* cannot be computed"):
