@@ -260,7 +260,7 @@ def select_members(
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="What to fetch: vermeer.")],
+    name: Annotated[str, typer.Argument(help="What to fetch: faces, vermeer.")],
 ) -> None:
     """Download what a problem needs, once; it is verified and kept."""
     from softqd import registry
@@ -272,7 +272,11 @@ def fetch(
         f"choose from {', '.join(registry.DOWNLOADS)}; for models, run 'softqd weights "
         "list'",
     )
-    _console().print(f"{name}: {get()}", highlight=False, soft_wrap=True)
+
+    def say(text: str) -> None:
+        _console().print(text, highlight=False, markup=False, soft_wrap=True)
+
+    say(f"{name}: {get(announce=say)}")
 
 
 def _read(file: Path, quality: str | None, behavior: str | None) -> tuple[Any, str]:

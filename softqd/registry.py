@@ -10,6 +10,7 @@ from softqd import algorithms, problems
 
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,
+    "faces": problems.faces,
     "image_composition": problems.image_composition,
     "latent_space": problems.latent_space,
     "linear_projection": problems.linear_projection,
@@ -26,8 +27,12 @@ ALGORITHMS: dict[str, Callable] = {
     "squad": algorithms.squad,
 }
 
-# What can be fetched once: each returns the path in the cache.
-DOWNLOADS: dict[str, Callable] = {"vermeer": problems.fetch_vermeer}
+# What can be fetched once: each returns the path in the cache, and first announces what
+# comes from where.
+DOWNLOADS: dict[str, Callable] = {
+    "faces": problems.fetch_faces,
+    "vermeer": problems.fetch_vermeer,
+}
 
 # Defaults of arguments that are objects, as configurations spell them.
 DEFAULT_TEXTS: dict[str, dict[str, Any]] = {
@@ -206,6 +211,37 @@ PRESETS: dict[str, Preset] = {
             "Photo of a person looking directly into the camera"
             " | Photo of a person looking sideways",
         ],
+    ),
+    "lsi-faces": Preset(
+        "one generated person at every age and smile; first: softqd fetch faces",
+        "faces",
+        {},
+        # As published for Latent Space Illumination, except gamma_sq, the number of
+        # cells, and GA-ME's noise, which has the published length in 512 dimensions.
+        {
+            "squad": {
+                "gamma_sq": 0.1,
+                "population_size": 256,
+                "batch_size": 8,
+                "optimizer": "adam(0.1)",
+            },
+            "ga_me": {
+                "cells": 1000,
+                "batch_size": 16,
+                "start_size": 32,
+                "iso_sigma": 0.04,
+                "line_sigma": 0.2,
+                "step_size": 0.05,
+            },
+            "cma_mega": {
+                "cells": 1000,
+                "num_emitters": 1,
+                "batch_size": 16,
+                "sigma0": 0.01,
+            },
+        },
+        iterations=175,
+        budgets={"cma_mega": 3000, "ga_me": 3000},
     ),
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import softqd
 from softqd import cli
 from softqd.experiment import progress
 
+TINY_FACES = Path(__file__).parent / "fixtures" / "faces"
 SMALL = [
     "--set",
     "population_size=32",
@@ -469,6 +471,22 @@ def test_the_paper_run_is_refused_without_the_painting(capsys, monkeypatch, tmp_
         assert "--set target=PATH" in line
     assert not (tmp_path / "a").exists()
     assert "did you mean 'vermeer'" in complaint(capsys, "fetch", "vermer")
+
+
+def test_a_run_on_faces_is_refused_without_the_networks(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("SOFTQD_CACHE", str(tmp_path / "cache"))
+    line = complaint(capsys, "run", "lsi-faces", "--out", tmp_path / "a")
+    assert "run 'softqd fetch faces' once, or give --set weights=FOLDER" in line
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_run_on_faces_has_a_gallery(capsys, tmp_path):
+    settings = [f"weights={TINY_FACES}", "population_size=6", "batch_size=3"]
+    arguments = [part for text in settings for part in ("--set", text)]
+    arguments += ["--iterations", "2", "--out", tmp_path / "a"]
+    status, _, _ = invoke(capsys, "run", "lsi-faces", *arguments)
+    assert status == 0
+    assert (tmp_path / "a" / "figures" / "gallery.png").exists()
 
 
 def test_image_runs_have_a_gallery_and_say_how_long_they_take(

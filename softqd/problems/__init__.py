@@ -1,6 +1,8 @@
 """Benchmark problems, each a function that returns a `softqd.Problem`."""
 
 from softqd.problems._arm import arm
+from softqd.problems._faces import faces
+from softqd.problems._faces_weights import fetch_faces
 from softqd.problems._image_composition import image_composition
 from softqd.problems._latent_models import Generator, Scorer
 from softqd.problems._latent_space import latent_space
@@ -12,6 +14,8 @@ __all__ = [
     "Generator",
     "Scorer",
     "arm",
+    "faces",
+    "fetch_faces",
     "fetch_vermeer",
     "image_composition",
     "latent_space",

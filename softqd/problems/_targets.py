@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -66,13 +67,18 @@ def _hopper() -> Path:
     return folder / "mpl-data" / "sample_data" / "grace_hopper.jpg"
 
 
-def fetch_vermeer() -> Path:
+def fetch_vermeer(announce: Callable[[str], None] | None = None) -> Path:
     """The painting in the cache, fetched and verified if it is not there yet.
+
+    Args:
+        announce: Called with what is going to be fetched, and under which terms.
 
     Raises:
         ValueError: If it is neither there nor can be fetched.
     """
     path = cache_folder() / "vermeer.jpg"
+    if announce is not None and not path.exists():
+        announce(f"Girl with a Pearl Earring (public domain), from {VERMEER_URL}")
     try:
         return download(VERMEER_URL, path, VERMEER_SHA256)
     except DownloadError as error:
