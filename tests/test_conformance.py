@@ -32,7 +32,11 @@ def build(name, problem=None):
 def ready(name):
     """Algorithm, first state and compiled step, shared by the tests that only read."""
     algorithm = build(name)
-    return algorithm, algorithm.init(jax.random.key(3)), jax.jit(algorithm.step)
+    return (
+        algorithm,
+        jax.jit(algorithm.init)(jax.random.key(3)),
+        jax.jit(algorithm.step),
+    )
 
 
 def assert_same(a, b, **tolerance):
@@ -77,17 +81,21 @@ class TestConformance:
 
     def test_same_seed_same_bits(self, name):
         algorithm, state, step = ready(name)
-        assert_same(step(state), step(algorithm.init(jax.random.key(3))))
+        again = jax.jit(algorithm.init)(jax.random.key(3))
+        assert_same(step(state), step(again))
 
     def test_other_seed_other_population(self, name):
         algorithm, state, step = ready(name)
-        one, other = step(state)[0], step(algorithm.init(jax.random.key(4)))[0]
+        other = jax.jit(algorithm.init)(jax.random.key(4))
+        one, other = step(state)[0], step(other)[0]
         one, other = algorithm.population(one), algorithm.population(other)
         assert not np.array_equal(one.quality, other.quality)
 
     def test_old_style_keys_are_welcome(self, name):
         algorithm, _, _ = ready(name)
-        state, _ = algorithm.step(algorithm.init(jax.random.PRNGKey(3)))
+        state, _ = jax.jit(lambda k: algorithm.step(algorithm.init(k)))(
+            jax.random.PRNGKey(3)
+        )
         assert np.isfinite(algorithm.population(state).quality).all()
 
     def test_keys_are_not_reused(self, name):

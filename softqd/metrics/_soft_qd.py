@@ -101,7 +101,8 @@ def soft_qd_score(
             value; not under `jax.jit` or `jax.grad`.
 
     Returns:
-        Value and standard error.
+        Value and standard error, which is at least one point's share: smaller overlaps
+        may not have been met.
 
     Raises:
         ValueError: If the population or a setting cannot be used.
@@ -125,15 +126,17 @@ def soft_qd_score(
             growth = min(16.0, max(2.0, 1.2 * (_rel_error(ratios) / rel_error) ** 2))
             num_samples = min(_MAX_SAMPLES, int(num_samples * growth))
             ratios = _replicates(quality, behavior, sigma, bounds, seed, num_samples)
+    # Overlaps too small for a point to meet are worth less than one point.
+    unseen = float(len(quality) > 1) / num_samples
     if is_concrete(ratios):  # in double precision: in high dimensions bumps are tiny
         ratios = np.asarray(ratios, np.float64)
         scale = bump_volume(sigma, dim) * float(np.asarray(quality, np.float64).sum())
-        stderr = float(scale * ratios.std(ddof=1) / math.sqrt(NUM_REPLICATES))
-        return Estimate(float(scale * ratios.mean()), stderr)
+        error = max(unseen, ratios.std(ddof=1) / math.sqrt(NUM_REPLICATES))
+        return Estimate(float(scale * ratios.mean()), float(scale * error))
     # The weights of the mixture are held constant inside the ratios.
     scale = bump_volume(sigma, dim) * jax.lax.stop_gradient(quality.sum())
-    stderr = scale * ratios.std(ddof=1) / math.sqrt(NUM_REPLICATES)
-    return Estimate(scale * ratios.mean(), stderr)
+    error = jnp.maximum(unseen, ratios.std(ddof=1) / math.sqrt(NUM_REPLICATES))
+    return Estimate(scale * ratios.mean(), scale * error)
 
 
 def _rel_error(ratios: Array) -> float:

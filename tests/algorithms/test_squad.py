@@ -73,7 +73,7 @@ def test_one_iteration_equals_the_published_one(x64, m):
     order_key = jax.random.split(state.key, 3)[1]
     order = np.array(jax.random.permutation(order_key, 20))
     x, f = published_iteration(problem, state, order, m=m, k=5, gamma_sq=0.8, lr=0.05)
-    new, info = algorithm.step(state)
+    new, info = jax.jit(algorithm.step)(state)
     np.testing.assert_allclose(new.solutions, x, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(new.quality, f, rtol=1e-9)
     assert (int(info.evaluations), int(info.gradient_evaluations)) == (40, 20)
@@ -85,7 +85,7 @@ def test_no_neighbors_is_independent_ascent(bowl):
     state = algorithm.init(jax.random.key(0))
     after = state
     for _ in range(3):
-        after, _ = algorithm.step(after)
+        after, _ = jax.jit(algorithm.step)(after)
     adam = optax.adam(0.05)
     for x, found in zip(state.solutions, after.solutions, strict=True):
         moments = adam.init(x)
@@ -106,7 +106,7 @@ def test_all_neighbors(bowl, num_neighbors):
             num_neighbors=k,
             optimizer=optax.sgd(0.05),
         )
-        return algorithm.step(algorithm.init(jax.random.key(2)))[0].solutions
+        return jax.jit(algorithm.step)(algorithm.init(jax.random.key(2)))[0].solutions
 
     np.testing.assert_allclose(one_step(num_neighbors), one_step(11), atol=1e-6)
     assert not np.allclose(one_step(num_neighbors), one_step(3), atol=1e-4)
@@ -117,7 +117,7 @@ def test_all_neighbors(bowl, num_neighbors):
 def test_every_solution_is_updated_exactly_once(n, data):
     m = data.draw(st.integers(1, n))
     algorithm = softqd.squad(make_bowl(), population_size=n, batch_size=m)
-    state, info = algorithm.step(algorithm.init(jax.random.key(n)))
+    state, info = jax.jit(algorithm.step)(algorithm.init(jax.random.key(n)))
     assert state.optimizer[0].count.tolist() == [1] * n
     assert int(info.evaluations) == 2 * n
 
@@ -130,7 +130,7 @@ def first_step(problem, **settings):
         optimizer=optax.sgd(0.05),
         **settings,
     )
-    return algorithm.step(algorithm.init(jax.random.key(7)))
+    return jax.jit(algorithm.step)(algorithm.init(jax.random.key(7)))
 
 
 def test_bandwidth_forms_agree(bowl):
@@ -164,7 +164,7 @@ def test_schedules_advance_with_the_iteration(bowl):
     )
     state, infos = algorithm.init(jax.random.key(0)), []
     for _ in range(3):
-        state, info = algorithm.step(state)
+        state, info = jax.jit(algorithm.step)(state)
         infos.append((float(info.gamma_sq), float(info.repulsion_weight)))
     np.testing.assert_allclose(infos, [(1.0, 0.0), (0.9, 0.1), (0.8, 0.2)], rtol=1e-6)
 
@@ -176,7 +176,7 @@ def test_bandwidth_rules_use_fresh_behaviors(bowl, rule, power):
     for _ in range(2):
         z = jax.scipy.special.logit(jax.vmap(bowl.evaluate)(state.solutions)[1])
         expected = mean_nearest_dist_sq(z) ** power
-        state, info = algorithm.step(state)
+        state, info = jax.jit(algorithm.step)(state)
         np.testing.assert_allclose(info.gamma_sq, expected, rtol=1e-3)
 
 
@@ -186,7 +186,7 @@ def test_clipping_acts_on_each_solution(bowl):
         bowl, population_size=6, batch_size=3, num_neighbors=0, optimizer=optimizer
     )
     state = algorithm.init(jax.random.key(0))
-    new, _ = algorithm.step(state)
+    new, _ = jax.jit(algorithm.step)(state)
     length = jnp.linalg.norm(new.solutions - state.solutions, axis=1)
     np.testing.assert_allclose(length, 1e-3, rtol=1e-3)
 
@@ -196,8 +196,8 @@ def test_learning_rate_schedule(bowl):
     algorithm = softqd.squad(
         bowl, population_size=6, batch_size=3, optimizer=optax.sgd(schedule)
     )
-    first = algorithm.step(algorithm.init(jax.random.key(0)))[0]
-    second = algorithm.step(first)[0]
+    first = jax.jit(algorithm.step)(algorithm.init(jax.random.key(0)))[0]
+    second = jax.jit(algorithm.step)(first)[0]
     np.testing.assert_array_equal(first.solutions, second.solutions)
 
 
@@ -208,8 +208,8 @@ def test_dark_solutions_neither_repel_nor_are_repelled(quality):
 
     problem = softqd.Problem(evaluate, lambda key: jax.random.normal(key, (3,)), (0, 1))
     algorithm = softqd.squad(problem, population_size=8, batch_size=4)
-    state = algorithm.step(algorithm.init(jax.random.key(0)))[0]
-    after, info = algorithm.step(state)
+    state = jax.jit(algorithm.step)(algorithm.init(jax.random.key(0)))[0]
+    after, info = jax.jit(algorithm.step)(state)
     np.testing.assert_array_equal(after.solutions, state.solutions)
     assert info.is_finite.all()
 
@@ -218,7 +218,7 @@ def test_identical_solutions_stay_finite(bowl):
     algorithm = softqd.squad(bowl, population_size=8, batch_size=4)
     state = algorithm.init(jax.random.key(0), jnp.ones((8, 6)))
     for _ in range(3):
-        state, info = algorithm.step(state)
+        state, info = jax.jit(algorithm.step)(state)
     assert info.is_finite.all()
     assert np.isfinite(state.solutions).all()
 
@@ -233,7 +233,7 @@ def test_behaviors_that_leave_their_bounds_are_counted():
     algorithm = softqd.squad(
         problem, population_size=5, batch_size=5, optimizer=optax.sgd(2.0)
     )
-    _, info = algorithm.step(algorithm.init(jax.random.key(0)))
+    _, info = jax.jit(algorithm.step)(algorithm.init(jax.random.key(0)))
     assert int(info.clipped_behaviors) == 5
     assert info.is_finite.all()
 
@@ -255,7 +255,7 @@ def test_stochastic_problem_gets_fresh_keys():
     problem = softqd.Problem(evaluate, lambda key: jax.random.normal(key, (3,)), (0, 1))
     algorithm = softqd.squad(problem, population_size=6, batch_size=4)
     state = algorithm.init(jax.random.key(0))
-    new, _ = algorithm.step(state)
+    new, _ = jax.jit(algorithm.step)(state)
     qualities = np.concatenate([state.quality, new.quality])
     assert len(np.unique(qualities)) == 12
 
@@ -269,7 +269,7 @@ def test_vmap_over_gamma_sq(bowl):
             gamma_sq=gamma_sq,
             optimizer=optax.sgd(0.05),
         )
-        return algorithm.step(algorithm.init(jax.random.key(0)))[0].solutions
+        return jax.jit(algorithm.step)(algorithm.init(jax.random.key(0)))[0].solutions
 
     swept = jax.vmap(step)(jnp.array([0.1, 1.0]))
     np.testing.assert_allclose(swept[1], step(1.0), atol=1e-5)
