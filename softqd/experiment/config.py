@@ -13,7 +13,7 @@ import inspect
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,16 +118,14 @@ def from_file(path: str | Path) -> Config:
     return complete({**tables, "run": run})
 
 
-def complete(
-    config: Config, tables: Sequence[str] = ("problem", "algorithm")
-) -> Config:
+def complete(config: Config) -> Config:
     """Check every setting and fill in the defaults, so that nothing is left implicit.
 
     Raises:
         ConfigError: If a setting is unknown or of the wrong type.
     """
     completed = dict(config)
-    for table in tables:
+    for table in ("problem", "algorithm"):
         name = config[table]["name"]
         hints = _settings_of(table, name)
         settings = defaults_of(table, name)
