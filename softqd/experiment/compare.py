@@ -22,7 +22,6 @@ from softqd.experiment.plan import (
     check_seeds,
     folder_of,
     methods_of,
-    seeds_text,
     with_budgets,
 )
 from softqd.experiment.progress import ExperimentBar
@@ -126,15 +125,16 @@ class _Experiment:
 
     def check_folder(self) -> None:
         """Refuse a folder whose runs do not belong to this comparison."""
-        config = self.methods[0].config
-        for path in sorted(self.out.glob("*/seed_*/config.toml")):
-            _refuse_other(path, config, {"problem": None})
+        kept = ("*/seed_*/config.toml", "*/unfinished/*/config.toml")
+        for path in sorted(path for glob in kept for path in self.out.glob(glob)):
+            _refuse_other(path, self.methods[0].config, {"problem": None})
+        tables = {"algorithm": None, "run": ["evaluations", "cells"]}
         for method in self.methods:
-            for seed in self.seeds:
-                path = folder_of(self.out, method, seed) / "config.toml"
+            folders = [folder_of(self.out, method, seed) for seed in self.seeds]
+            folders += (self.out / method.folder_name / "unfinished").glob("*/")
+            for path in (folder / "config.toml" for folder in folders):
                 if path.exists():
-                    keys = ["evaluations", "cells"]
-                    _refuse_other(path, method.config, {"algorithm": None, "run": keys})
+                    _refuse_other(path, method.config, tables)
 
     def run(self, jobs: int, progress: bool) -> None:
         """Run what is not finished."""
@@ -157,8 +157,7 @@ class _Experiment:
                     self.failures[event.algorithm][seed] = event.error
             if bar is not None:
                 done = sum(share == 1.0 for share in shares.values())
-                text = f"{event.algorithm}, seeds {seeds_text(event.seeds)}"
-                bar.update(sum(shares.values()), done, text)
+                bar.update(sum(shares.values()), done, event.algorithm)
 
         with bar or nullcontext():
             if jobs > 1:
@@ -191,7 +190,7 @@ def _refuse_other(
         raise ConfigError(f"{path} is not a TOML file: {error}") from None
     for table, keys in tables.items():
         before, now = saved.get(table, {}), config[table]
-        for key in keys or sorted(before | now):
+        for key in keys or sorted(before | now, key=lambda k: (k != "name", k)):
             if before.get(key) != now.get(key):
                 version = saved.get("versions", {}).get("softqd", "unknown")
                 raise ConfigError(

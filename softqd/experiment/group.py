@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+import tomli_w
 
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.folder import finish_folder, identity
 from softqd.experiment.plan import Method, folder_of, parse_seeds, seeds_text
+from softqd.experiment.result import versions
 from softqd.experiment.run import run
 from softqd.types import Problem
 
@@ -87,6 +91,10 @@ def _run_together(
 ) -> None:
     assert method.algorithm is not None
     config, checkpoint = method.config, _checkpoint(out, method, seeds)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    # For whoever continues: what these seeds are run with.
+    text = tomli_w.dumps({**config, "versions": versions()})
+    (checkpoint / "config.toml").write_text(text)
     results = run(
         method.algorithm,
         seed=list(seeds),
@@ -108,6 +116,8 @@ def _run_together(
         (folder / _ERROR_FILE).unlink(missing_ok=True)
         emit(Event(method.name, [seed], 1.0))
     shutil.rmtree(checkpoint)
+    with suppress(OSError):  # other seeds may be there
+        checkpoint.parent.rmdir()
 
 
 class _Share:

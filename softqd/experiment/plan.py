@@ -191,21 +191,22 @@ def with_budgets(
     methods = list(methods)
     costs: dict[str, Cost] = {}
     for i, method in enumerate(methods):
-        if method.algorithm is None:
-            continue
-        try:
-            costs[method.name] = cost_of(method.algorithm)
-        except Exception as error:
-            methods[i] = method._replace(algorithm=None, error=str(error))
-    if not costs:
-        reasons = "; ".join(f"{m.name}: {m.error}" for m in methods)
-        raise ValueError(f"no algorithm can run on this problem: {reasons}")
-    budget = evaluations or min(
+        if method.algorithm is not None:
+            try:
+                costs[method.name] = cost_of(method.algorithm)
+            except Exception as error:
+                methods[i] = method._replace(algorithm=None, error=str(error))
+    spent = [
         cost.start + cost.step * _iterations(method)
         for method in methods
         if (cost := costs.get(method.name))
-    )
-    return budget, [_limited(m, costs.get(m.name), budget) for m in methods]
+    ]
+    budget = evaluations or min(spent, default=0)
+    limited = [_limited(m, costs.get(m.name), budget) for m in methods]
+    if all(method.algorithm is None for method in limited):
+        reasons = "; ".join(f"{m.name}: {m.error}" for m in limited)
+        raise ValueError(f"no algorithm can run on this problem: {reasons}")
+    return budget, limited
 
 
 def _iterations(method: Method) -> int:
