@@ -1,10 +1,10 @@
 """What a comparison found: numbers of every run, and their statistics.
 
 ``comparison.json``, schema 1: ``schema``, ``problem`` (name and settings),
-``evaluations`` (the budget), ``algorithms`` (name to settings, seeds, one value per seed
-of every metric and count, failures by seed), ``statistics`` (metric to best, p-values
-and one summary per algorithm; null with no value at all), ``notes`` (why a metric has
-no value), ``warnings``. ``comparison.csv``: one row per run.
+``evaluations`` (the budget), ``algorithms`` (name to settings, seeds, one value per
+seed of every metric and count, failures by seed), ``statistics`` (metric to best,
+p-values and one summary per algorithm; null where no run has a value), ``notes`` (why a
+metric has no value), ``warnings``. ``comparison.csv``: one row per run.
 """
 
 from __future__ import annotations

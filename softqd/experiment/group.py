@@ -1,7 +1,7 @@
 """Seeds of one algorithm, run together into a run folder each.
 
 The checkpoint of seeds that advance together is one file, in
-``<algorithm>/unfinished/<seeds>/``; it goes away once all their run folders are written.
+``<algorithm>/unfinished/<seeds>/``; it goes away once their run folders are written.
 """
 
 from __future__ import annotations
