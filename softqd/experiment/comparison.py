@@ -130,7 +130,7 @@ def entry_of(
         for name in _VALUES:
             values[name].append(_finite(metrics.get(name)))
         notes |= metrics.get("notes", {})
-        found = _read_json(folder / "result.json")["versions"]
+        found = _read_json(folder / "result.json").get("versions", {})
         versions[", ".join(f"{k} {found.get(k)}" for k in ("softqd", "jax"))] = None
     return Entry(settings, list(folders), values, failures, list(versions)), notes
 

@@ -224,7 +224,10 @@ def _factory(table: str, name: str) -> Callable:
 
 def _settings_of(table: str, name: str) -> dict[str, Any]:
     factory = _factory(table, name)
-    names = list(inspect.signature(factory).parameters)
+    parameters = inspect.signature(factory).parameters.items()
+    names = [
+        k for k, p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
     hints = typing.get_type_hints(factory)
     # A user's own factory need not have hints: then any plain value will do. What an
     # algorithm takes first is the problem.

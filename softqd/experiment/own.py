@@ -47,7 +47,8 @@ def own_factory(kind: str, name: str) -> Callable:
     if isinstance(found, Problem):
         return lambda: found
     if not callable(found):
-        known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
+        names = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
+        known = [f"{module_name}:{n}" for n in names]
         see = f"write module:factory with a function of {module_name}"
         raise ValueError(unknown_message(kind, name, known, see))
     return found
