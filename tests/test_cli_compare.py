@@ -16,13 +16,13 @@ def invoke(capsys, *arguments):
 
 def test_compare_ends_with_a_table(capsys, tmp_path):
     settings = ["--set", "toys:climb.size=10", "--out", tmp_path]
-    command = [*COMPARE, "toys:climb,ga_me", "--seeds", "5-6", *settings]
+    command = [*COMPARE, "toys:climb,dns", "--seeds", "5-6", *settings]
     status, out, err = invoke(capsys, *command)
-    assert status == 1  # a first population of GA-ME is larger than the budget
+    assert status == 1  # a first population of DNS is larger than the budget
     assert "4 of 4 runs" in err
     assert "Spent, of at most 100 evaluations a run" in out
     assert "soft qd score" in out
-    assert "warning: ga_me failed with seeds 5, 6: evaluations=100 do not" in out
+    assert "warning: dns failed with seeds 5, 6: evaluations=100 do not" in out
     found = json.loads((tmp_path / "comparison.json").read_text())
     assert found["schema"] == 1
     assert found["algorithms"]["toys:climb"]["seeds"] == [5, 6]

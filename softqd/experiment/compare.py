@@ -68,16 +68,12 @@ def compare(
 
     Examples:
         >>> import softqd
+        >>> small = ["solution_dim=8", "squad.population_size=64"]
         >>> found = softqd.compare(
-        ...     "sphere",
-        ...     ["squad", "dns"],
-        ...     seeds=2,
-        ...     evaluations=200,
-        ...     settings=["solution_dim=8", "squad.population_size=16",
-        ...               "squad.batch_size=16", "dns.population_size=16"],
+        ...     "sphere", ["squad"], seeds=2, evaluations=500, settings=small
         ... )
         >>> found.algorithms["squad"].values["evaluations"]
-        [176, 176]
+        [448, 448]
     """
     wanted = check_seeds(seeds)
     check_count("jobs", jobs, 1)
@@ -173,7 +169,11 @@ class _Experiment:
             folders = {seed: folder_of(self.out, method, seed) for seed in self.seeds}
             finished = {s: f for s, f in folders.items() if is_finished(f)}
             failures = self.failures[method.name]
-            lost = {s: failures[s] for s in folders if s not in finished}
+            lost = {
+                s: failures.get(s, "it did not finish")
+                for s in folders
+                if s not in finished
+            }
             entry, found = entry_of(finished, method.config["algorithm"], lost)
             entries[method.name] = entry
             notes |= found
