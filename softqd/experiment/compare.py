@@ -121,16 +121,18 @@ class _Experiment:
 
     def check_folder(self) -> None:
         """Refuse a folder whose runs do not belong to this comparison."""
-        kept = ("*/seed_*/config.toml", "*/unfinished/*/config.toml")
-        for path in sorted(path for glob in kept for path in self.out.glob(glob)):
-            _refuse_other(path, self.methods[0].config, {"problem": None})
+        # A folder that was being written when it ended may hold half a file.
+        finished = [path.parent for path in self.out.glob("*/seed_*/metrics.json")]
+        unfinished = [path.parent for path in self.out.glob("*/unfinished/*/*.toml")]
+        for folder in sorted(finished + unfinished):
+            _refuse_other(folder, self.methods[0].config, {"problem": None})
         tables = {"algorithm": None, "run": ["evaluations", "cells"]}
         for method in self.methods:
-            folders = [folder_of(self.out, method, seed) for seed in self.seeds]
-            folders += (self.out / method.folder_name / "unfinished").glob("*/")
-            for path in (folder / "config.toml" for folder in folders):
-                if path.exists():
-                    _refuse_other(path, method.config, tables)
+            place = self.out / method.folder_name
+            wanted = {folder_of(self.out, method, seed) for seed in self.seeds}
+            mine = [f for f in unfinished if f.parent.parent == place]
+            for folder in sorted(wanted.intersection(finished)) + mine:
+                _refuse_other(folder, method.config, tables)
 
     def run(self, jobs: int, progress: bool) -> None:
         """Run what is not finished."""
@@ -181,20 +183,23 @@ class _Experiment:
 
 
 def _refuse_other(
-    path: Path, config: Config, tables: dict[str, list[str] | None]
+    folder: Path, config: Config, tables: dict[str, list[str] | None]
 ) -> None:
     """Refuse a run whose settings in some tables, or keys of them, are others."""
     try:
-        saved = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not a TOML file: {error}") from None
+        saved = tomllib.loads((folder / "config.toml").read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{folder}/config.toml cannot be read ({error}); remove the folder to run "
+            "it again"
+        ) from None
     for table, keys in tables.items():
         before, now = saved.get(table, {}), config[table]
         for key in keys or sorted(before | now, key=lambda k: (k != "name", k)):
             if before.get(key) != now.get(key):
                 version = saved.get("versions", {}).get("softqd", "unknown")
                 raise ConfigError(
-                    f"{path.parent} holds a run of softqd {version} with {table} "
+                    f"{folder} holds a run of softqd {version} with {table} "
                     f"{key}={before.get(key)!r}, this comparison has "
                     f"{now.get(key)!r}; use the same, or another folder"
                 )

@@ -12,12 +12,12 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from softqd.experiment.folder import write_whole
 from softqd.experiment.result import COUNTS
 from softqd.metrics import METRICS, against_best, seeds_needed, summarize
 
@@ -73,7 +73,7 @@ class Comparison:
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, allow_nan=False)
-        _replace(directory / "comparison.json", text + "\n")
+        write_whole(directory / "comparison.json", text + "\n")
         with open(directory / "comparison.csv", "w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["algorithm", "seed", *_VALUES, "error"])
@@ -244,9 +244,3 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"{path} cannot be read ({error}); remove the folder {path.parent} to run "
             "it again"
         ) from None
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text)
-    os.replace(temporary, path)

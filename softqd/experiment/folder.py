@@ -100,10 +100,15 @@ def finish_folder(
     metrics |= {name: int(result.history[name][-1]) for name in COUNTS}
     metrics |= {"seconds": result.timings["run"], "settings": found["settings"]}
     metrics |= {"notes": {**found["notes"], **(notes or {})}}
-    temporary = folder / ".metrics.json"
-    temporary.write_text(json.dumps(metrics, indent=1) + "\n")
-    os.replace(temporary, folder / "metrics.json")
+    write_whole(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
     return Outcome(result, metrics, problem)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is never there in part."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text)
+    os.replace(temporary, path)
 
 
 def _prepare(folder: Path, config: Config, resume: bool) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import tomli_w
 
 from softqd.experiment.checkpoint import CheckpointError
-from softqd.experiment.folder import finish_folder, identity
+from softqd.experiment.folder import finish_folder, identity, write_whole
 from softqd.experiment.plan import Method, folder_of, parse_seeds, seeds_text
 from softqd.experiment.result import versions
 from softqd.experiment.run import run
@@ -94,7 +94,7 @@ def _run_together(
     checkpoint.mkdir(parents=True, exist_ok=True)
     # For whoever continues: what these seeds are run with.
     text = tomli_w.dumps({**config, "versions": versions()})
-    (checkpoint / "config.toml").write_text(text)
+    write_whole(checkpoint / "config.toml", text)
     results = run(
         method.algorithm,
         seed=list(seeds),

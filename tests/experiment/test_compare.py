@@ -162,6 +162,17 @@ def test_an_interrupted_run_of_another_budget_is_refused(tmp_path):
         compare(tmp_path, algorithms=["squad"])
 
 
+def test_half_written_folders_are_written_again(copy, fake_run):
+    torn = copy / "toys.climb" / "seed_1"
+    (torn / "metrics.json").unlink()
+    (torn / "config.toml").write_text("[prob")
+    calls = fake_run()
+    found = compare(copy)
+    assert calls == [[1]]
+    assert found.algorithms[CLIMB].seeds == [0, 1, 2]
+    assert softqd.load(torn).config["run"]["seed"] == 1
+
+
 def test_one_failing_run_leaves_the_others_alone(copy, fake_run):
     shutil.rmtree(copy / "squad")
     error = softqd.NonFiniteError("not finite")
