@@ -75,9 +75,7 @@ def run_group(
         _run_together(out, method, seeds, problem, emit)
     except Exception as error:
         if len(seeds) == 1 or isinstance(error, CheckpointError):
-            for seed in seeds:
-                _note_failure(folder_of(out, method, seed), str(error))
-            emit(Event(method.name, list(seeds), 1.0, str(error) or repr(error)))
+            _fail(out, method, seeds, error, emit)
             return
         shutil.rmtree(_checkpoint(out, method, seeds), ignore_errors=True)
         emit(Event(method.name, list(seeds), 0.0))
@@ -110,11 +108,17 @@ def _run_together(
     notes = {"seconds": together} if len(seeds) > 1 else None
     for seed, result in zip(seeds, results, strict=True):
         folder = folder_of(out, method, seed)
-        if not is_finished(folder):
-            run_table = {**config["run"], "seed": seed}
-            finish_folder(folder, result, {**config, "run": run_table}, problem, notes)
-        (folder / _ERROR_FILE).unlink(missing_ok=True)
-        emit(Event(method.name, [seed], 1.0))
+        full = {**config, "run": {**config["run"], "seed": seed}}
+        try:
+            if not is_finished(folder):
+                finish_folder(folder, result, full, problem, notes)
+        except Exception as error:  # the run itself is done, and its state kept
+            _fail(out, method, [seed], error, emit)
+        else:
+            (folder / _ERROR_FILE).unlink(missing_ok=True)
+            emit(Event(method.name, [seed], 1.0))
+    if not all(is_finished(folder_of(out, method, seed)) for seed in seeds):
+        return
     shutil.rmtree(checkpoint)
     with suppress(OSError):  # other seeds may be there
         checkpoint.parent.rmdir()
@@ -146,6 +150,14 @@ def _is_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
-def _note_failure(folder: Path, message: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / _ERROR_FILE).write_text(message + "\n")
+def _fail(
+    out: Path, method: Method, seeds: Sequence[int], error: Exception, emit: Emit
+) -> None:
+    """Leave the reason in the folders of these seeds, and tell it."""
+    message = str(error) or repr(error)
+    emit(Event(method.name, list(seeds), 1.0, message))
+    with suppress(OSError):  # a full disk may be the reason
+        for seed in seeds:
+            folder = folder_of(out, method, seed)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / _ERROR_FILE).write_text(message + "\n")

@@ -15,6 +15,7 @@ from toys import climb, make_bowl
 import softqd
 from softqd.experiment import group
 from softqd.experiment.comparison import COMPARED
+from softqd.experiment.folder import finish_folder
 
 BOWL = "toys:make_bowl"
 CLIMB = "toys:climb"
@@ -189,6 +190,24 @@ def test_one_failing_run_leaves_the_others_alone(copy, fake_run):
     assert calls == [[1]]
     assert again.algorithms["squad"].seeds == [0, 1, 2]
     assert again.algorithms["squad"].failures == {}
+
+
+def test_a_folder_that_cannot_be_written_fails_alone(tmp_path, fake_run, monkeypatch):
+    def finish(folder, *rest):
+        if folder.name == "seed_1":
+            raise OSError("no space left")
+        return finish_folder(folder, *rest)
+
+    calls = fake_run()
+    with monkeypatch.context() as patch:
+        patch.setattr(group, "finish_folder", finish)
+        found = compare(tmp_path, algorithms=[CLIMB])
+    assert found.algorithms[CLIMB].failures == {1: "no space left"}
+    assert calls == [[0, 1, 2]]
+    again = compare(tmp_path, algorithms=[CLIMB])  # from the state that was kept
+    assert calls == [[0, 1, 2]] * 2
+    assert again.algorithms[CLIMB].failures == {}
+    assert not (tmp_path / "toys.climb" / "unfinished").exists()
 
 
 def test_seeds_are_halved_where_memory_does_not_suffice(tmp_path, fake_run):
