@@ -20,6 +20,8 @@ from softqd.algorithms import (
     squad,
 )
 from softqd.experiment.checkpoint import CheckpointError
+from softqd.experiment.compare import compare
+from softqd.experiment.comparison import Comparison, load_comparison
 from softqd.experiment.loop import NonFiniteError
 from softqd.experiment.readers import load_population
 from softqd.experiment.result import Result, load
@@ -41,6 +43,7 @@ __all__ = [
     "Algorithm",
     "CheckpointError",
     "Circles",
+    "Comparison",
     "Estimate",
     "Evaluation",
     "NonFiniteError",
@@ -50,10 +53,12 @@ __all__ = [
     "behavior_value",
     "cma_maega",
     "cma_mega",
+    "compare",
     "dns",
     "dns_g",
     "ga_me",
     "load",
+    "load_comparison",
     "load_population",
     "lower_bound",
     "metrics",

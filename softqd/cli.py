@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from softqd import cli_weights
+from softqd import cli_compare, cli_weights
+from softqd.cli_errors import Interrupted, UsageError
 
 app = typer.Typer(
     add_completion=False,
@@ -21,17 +22,10 @@ app = typer.Typer(
     help="Quality-diversity optimization without a grid.",
 )
 app.add_typer(cli_weights.app, name="weights")
+app.command()(cli_compare.compare)
 
 
 _INTERRUPTED = 130
-
-
-class UsageError(ValueError):
-    """Wrong usage or bad input: one line on standard error, exit status 2."""
-
-
-class Interrupted(Exception):
-    """Ctrl-C, under a name that typer does not handle itself."""
 
 
 def main() -> None:
@@ -52,8 +46,9 @@ def invoke(arguments: list[str]) -> int:
     """
     try:
         return app(arguments, standalone_mode=False) or 0
-    except (KeyboardInterrupt, Interrupted):
-        _complain("interrupted; continue with the same command and --resume")
+    except (KeyboardInterrupt, Interrupted) as interrupt:
+        how = str(interrupt) or "continue with the same command and --resume"
+        _complain(f"interrupted; {how}")
         return _INTERRUPTED
     except (ValueError, OSError) as error:
         _complain(str(error))
@@ -114,7 +109,10 @@ def list_names() -> None:
 @app.command()
 def run(
     problem: Annotated[
-        str, typer.Argument(help="A name from 'softqd list', or a config.toml.")
+        str,
+        typer.Argument(
+            help="A name from 'softqd list', module:factory, or a config.toml."
+        ),
     ],
     algorithm: Annotated[str | None, typer.Option(help="Default: squad.")] = None,
     seed: Annotated[int | None, typer.Option(help="Default: 0.")] = None,
@@ -337,7 +335,8 @@ def _parse_bounds(text: str, dim: int) -> list[tuple[float, float]]:
 def _folder_name(config: dict[str, dict[str, Any]]) -> str:
     run = config["run"]
     name = run.get("preset", config["problem"]["name"])
-    return f"{name}-{config['algorithm']['name']}-seed{run['seed']}"
+    text = f"{name}-{config['algorithm']['name']}-seed{run['seed']}"
+    return text.replace(":", ".")
 
 
 def _settings_text(settings: Any) -> str:

@@ -13,6 +13,7 @@ PAGES = [
     "docs/quickstart.md",
     "docs/extend.md",
     "docs/metrics.md",
+    "docs/compare.md",
     "docs/latent_space.md",
 ]
 

@@ -19,8 +19,19 @@ ALLOWED = {
     "experiment": {"types", "ops", "registry", "metrics"},
     "interop": {"types", "ops", "experiment", "metrics"},
     "report": {"types", "ops", "metrics", "experiment", "registry"},
+    "cli_errors": set(),
     "cli_weights": {"problems"},
-    "cli": {"types", "registry", "metrics", "experiment", "report", "cli_weights"},
+    "cli_compare": {"experiment", "report", "cli_errors"},
+    "cli": {
+        "types",
+        "registry",
+        "metrics",
+        "experiment",
+        "report",
+        "cli_errors",
+        "cli_weights",
+        "cli_compare",
+    },
 }
 
 

@@ -1,4 +1,6 @@
-"""Small problems for tests."""
+"""Small problems for tests, and a small algorithm."""
+
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,3 +18,51 @@ def make_bowl(dim=6, behavior_bounds=(0.0, 1.0), **kwargs):
         return jax.random.normal(key, (dim,))
 
     return softqd.Problem(evaluate, sample, behavior_bounds, name="bowl", **kwargs)
+
+
+class ClimbState(NamedTuple):
+    key: Any
+    init_evaluations: Any
+    solutions: Any
+    quality: Any
+    behavior: Any
+
+
+class ClimbInfo(NamedTuple):
+    evaluations: Any
+    gradient_evaluations: Any
+    vector_jacobian_products: Any
+    is_finite: Any
+
+
+def climb(problem, size: int = 16, sigma: float = 0.1):
+    """Hill climbing by random changes: an algorithm that compiles quickly."""
+
+    def init(key):
+        key, first = jax.random.split(key)
+        solutions = jax.vmap(problem.sample)(jax.random.split(first, size))
+        quality, behavior = jax.vmap(problem.evaluate)(solutions)
+        return ClimbState(key, jnp.int32(size), solutions, quality, behavior)
+
+    def step(state):
+        key, change = jax.random.split(state.key)
+        changed = state.solutions + sigma * jax.random.normal(
+            change, state.solutions.shape
+        )
+        quality, behavior = jax.vmap(problem.evaluate)(changed)
+        keep = quality >= state.quality
+        new = ClimbState(
+            key,
+            state.init_evaluations,
+            jnp.where(keep[:, None], changed, state.solutions),
+            jnp.where(keep, quality, state.quality),
+            jnp.where(keep[:, None], behavior, state.behavior),
+        )
+        info = ClimbInfo(jnp.int32(size), jnp.int32(0), jnp.int32(0), keep | True)
+        return new, info
+
+    def population(state):
+        occupied = jnp.ones(size, bool)
+        return softqd.Population(*state[2:], occupied)
+
+    return softqd.Algorithm(init, step, population, problem, "climb", {"size": size})

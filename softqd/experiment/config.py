@@ -21,6 +21,7 @@ import numpy as np
 import optax
 
 from softqd import registry
+from softqd.experiment.own import is_own, own_factory
 from softqd.registry import lookup, unknown_message
 from softqd.types import Algorithm, Problem
 
@@ -45,6 +46,10 @@ class ConfigError(ValueError):
 def from_name(name: str, algorithm: str = "squad") -> Config:
     """The configuration of a preset, or of a problem with its defaults.
 
+    Args:
+        name: A preset, a problem, or ``module:factory`` for a problem of your own.
+        algorithm: An algorithm's name, or ``module:factory``.
+
     Raises:
         UnknownNameError: If the problem or algorithm is unknown.
 
@@ -52,10 +57,9 @@ def from_name(name: str, algorithm: str = "squad") -> Config:
         >>> from_name("lp-hard")["algorithm"]["gamma_sq"]
         1.0
     """
-    lookup(
-        "algorithm", algorithm, registry.ALGORITHMS, "run 'softqd list' for all names"
-    )
-    if name in registry.PROBLEMS and name not in registry.PRESETS:
+    _factory("algorithm", algorithm)
+    is_plain = is_own(name) or name in registry.PROBLEMS
+    if is_plain and name not in registry.PRESETS:
         preset = registry.Preset("", name, {}, {})
     else:
         names = {**registry.PROBLEMS, **registry.PRESETS}
@@ -171,13 +175,37 @@ def build(config: Config) -> tuple[Problem, Algorithm]:
     Raises:
         ConfigError: If a factory refuses its settings.
     """
-    problem_name, problem_settings = _split(config["problem"])
+    problem = build_problem(config)
+    return problem, build_algorithm(config, problem)
+
+
+def build_problem(config: Config) -> Problem:
+    """Build the problem alone.
+
+    Raises:
+        ConfigError: If its factory refuses its settings, or gives something else.
+    """
+    name, settings = _split(config["problem"])
+    try:
+        problem = _factory("problem", name)(**settings)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(str(error)) from error
+    if not isinstance(problem, Problem):
+        raise ConfigError(f"{name} must return a softqd.Problem; got {problem!r:.80}")
+    return problem
+
+
+def build_algorithm(config: Config, problem: Problem) -> Algorithm:
+    """Build the algorithm of a configuration for a problem.
+
+    Raises:
+        ConfigError: If its factory refuses its settings or the problem.
+    """
     name, settings = _split(config["algorithm"])
     try:
-        problem = registry.PROBLEMS[problem_name](**problem_settings)
         hints = _settings_of("algorithm", name)
         arguments = {k: _realize(v, hints[k]) for k, v in settings.items()}
-        return problem, registry.ALGORITHMS[name](problem, **arguments)
+        return _factory("algorithm", name)(problem, **arguments)
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
 
@@ -188,13 +216,22 @@ def _split(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _factory(table: str, name: str) -> Callable:
+    if is_own(name):
+        return own_factory(table, name)
     known = registry.PROBLEMS if table == "problem" else registry.ALGORITHMS
     return lookup(table, name, known, "run 'softqd list' for all names")
 
 
 def _settings_of(table: str, name: str) -> dict[str, Any]:
-    hints = typing.get_type_hints(_factory(table, name))
-    return {k: v for k, v in hints.items() if k not in ("problem", "return")}
+    factory = _factory(table, name)
+    parameters = inspect.signature(factory).parameters.items()
+    names = [
+        k for k, p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    hints = typing.get_type_hints(factory)
+    # A user's own factory need not have hints: then any plain value will do. What an
+    # algorithm takes first is the problem.
+    return {k: hints.get(k, Any) for k in names[table == "algorithm" :]}
 
 
 def defaults_of(table: str, name: str) -> dict[str, Any]:
@@ -206,6 +243,9 @@ def defaults_of(table: str, name: str) -> dict[str, Any]:
         for key, parameter in parameters.items()
         if parameter.default is not parameter.empty
     }
+    if is_own(name):  # defaults that a file cannot hold stay the factory's
+        plain = (bool, int, float, str)
+        defaults = {k: v for k, v in defaults.items() if isinstance(v, plain)}
     return defaults
 
 
@@ -236,6 +276,8 @@ def _kinds(hint: Any) -> set[Any]:
         return {"none"}
     if hint in (int, float, bool, str):
         return {hint}
+    if hint is Any:
+        return {bool, int, float, str, "none"}
     is_transformation = isinstance(hint, type) and issubclass(
         hint, optax.GradientTransformation
     )

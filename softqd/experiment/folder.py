@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -59,22 +60,55 @@ def run_into_folder(
         checkpoint_dir=folder / "checkpoint",
         resume=resume,
         progress=progress,
-        # What a checkpoint must agree on: not how long the run lasts.
-        config={
-            "problem": config["problem"],
-            "algorithm": config["algorithm"],
-            "run": {"init": limits.get("init", "")},
-        },
+        config=identity(config),
     )
-    Result(**{**vars(result), "config": full}).save(folder)
+    return finish_folder(folder, result, config, problem)
+
+
+def identity(config: Config) -> Config:
+    """What a checkpoint must agree on: not how long the run lasts."""
+    return {
+        "problem": config["problem"],
+        "algorithm": config["algorithm"],
+        "run": {"init": config["run"].get("init", "")},
+    }
+
+
+def finish_folder(
+    folder: Path,
+    result: Result,
+    config: Config,
+    problem: Problem,
+    notes: dict[str, str] | None = None,
+) -> Outcome:
+    """Write a finished run and its metrics; ``metrics.json`` comes last.
+
+    Args:
+        folder: The run folder.
+        result: The run.
+        config: What it was started with.
+        problem: What it is about.
+        notes: Added to the notes of the metrics.
+    """
+    full = {**config, "versions": result.versions}
+    result = dataclasses.replace(result, config=full)
+    result.save(folder)
     bounds = problem.bounds(result.population.behavior.shape[1])
-    found = evaluate_population(result.population, bounds, cells=limits["cells"])
+    cells = config["run"]["cells"]
+    found = evaluate_population(result.population, bounds, cells=cells)
     metrics = {name: found[name] for name in METRICS}
     metrics |= {name: int(result.history[name][-1]) for name in COUNTS}
-    metrics |= {"seconds": result.timings["run"]}
-    metrics |= {name: found[name] for name in ("settings", "notes")}
-    (folder / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
+    metrics |= {"seconds": result.timings["run"], "settings": found["settings"]}
+    metrics |= {"notes": {**found["notes"], **(notes or {})}}
+    write_whole(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
     return Outcome(result, metrics, problem)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is never there in part."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text)
+    os.replace(temporary, path)
 
 
 def _prepare(folder: Path, config: Config, resume: bool) -> None:

@@ -1,6 +1,8 @@
-"""The progress bar of a run: iteration, time left, quality, evaluations per second."""
+"""Progress bars: of a run, and of an experiment of many runs."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -12,6 +14,18 @@ from rich.progress import (
 
 # A run that takes longer than this is announced, in seconds.
 _LONG = 60.0
+
+
+class Reporter(Protocol):
+    """What a run tells about its progress."""
+
+    def announce(self, seconds: float) -> None:
+        """About how long the run will go on."""
+        ...
+
+    def update(self, share: float, iteration: int, latest: dict[str, float]) -> None:
+        """How far the run is, from 0 to 1, its iteration and its newest figures."""
+        ...
 
 
 class ProgressBar:
@@ -49,6 +63,42 @@ class ProgressBar:
         )
 
     def __enter__(self) -> ProgressBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._progress.stop()
+
+
+class ExperimentBar:
+    """A context manager: runs done of all runs, and the time left for the rest."""
+
+    def __init__(self, num_runs: int, num_kept: int):
+        self._progress = Progress(
+            TextColumn("{task.fields[done]} of {task.fields[runs]} runs"),
+            BarColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[text]}"),
+            console=Console(stderr=True),
+            # Algorithms differ in speed: all of the past tells more than the last.
+            speed_estimate_period=24 * 3600.0,
+        )
+        self._kept = num_kept
+        self._task = self._progress.add_task(
+            "experiment",
+            total=float(num_runs - num_kept),
+            done=num_kept,
+            runs=num_runs,
+            text="",
+        )
+
+    def update(self, shares: float, done: int, text: str) -> None:
+        """Show the sum of the runs' shares, how many are done, and what goes on."""
+        self._progress.update(
+            self._task, completed=shares, done=self._kept + done, text=text
+        )
+
+    def __enter__(self) -> ExperimentBar:
         self._progress.start()
         return self
 

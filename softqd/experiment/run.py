@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 from softqd.experiment import checkpoint
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.loop import LogPoint, Loop
-from softqd.experiment.progress import ProgressBar
+from softqd.experiment.progress import ProgressBar, Reporter
 from softqd.ops.checks import check_count
 from softqd.types import Algorithm
 
@@ -34,7 +34,7 @@ def run(
     checkpoint_dir: str | Path | None = None,
     checkpoint_every: float = 10.0,
     resume: bool = False,
-    progress: bool = False,
+    progress: bool | Reporter = False,
     callback: Callable[[LogPoint], None] | None = None,
     config: dict[str, Any] | None = None,
 ) -> Any:
@@ -56,7 +56,7 @@ def run(
         checkpoint_every: Least seconds between two checkpoints. The last state is
             always saved, after Ctrl-C too.
         resume: Continue from the checkpoint if there is one.
-        progress: Show a progress bar.
+        progress: Show a progress bar, or tell this `Reporter` instead.
         callback: Called with a `LogPoint` at every log point (single seed only).
         config: Recorded in the result, and compared before resuming.
 
@@ -90,8 +90,9 @@ def run(
             "use another folder"
         )
     limits = _Limits(num_iterations, max_evaluations, max_seconds)
-    bar = ProgressBar() if progress else None
-    with bar or nullcontext(), _DeferredInterrupt() as interrupt:
+    own_bar = ProgressBar() if progress is True else None
+    bar = own_bar or progress or None
+    with own_bar or nullcontext(), _DeferredInterrupt() as interrupt:
         loop.start(solutions, folder if resume else None)
         options = (log_every, folder, checkpoint_every, bar, callback)
         _drive(loop, limits, interrupt, *options)

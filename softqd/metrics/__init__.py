@@ -22,6 +22,15 @@ from softqd.metrics._soft_qd import (
     default_sigma,
     soft_qd_score,
 )
+from softqd.metrics._statistics import (
+    ALPHA,
+    Summary,
+    Verdict,
+    against_best,
+    holm,
+    seeds_needed,
+    summarize,
+)
 from softqd.metrics._vendi import (
     quality_vendi_score,
     vendi_estimate,
@@ -30,10 +39,14 @@ from softqd.metrics._vendi import (
 from softqd.ops.cvt import cvt_centroids
 
 __all__ = [
+    "ALPHA",
     "METRICS",
     "ContinuousQDScore",
     "Estimate",
+    "Summary",
     "ValueMap",
+    "Verdict",
+    "against_best",
     "behavior_value",
     "cell_map",
     "cell_of",
@@ -43,13 +56,16 @@ __all__ = [
     "cvt_centroids",
     "default_sigma",
     "evaluate_population",
+    "holm",
     "lower_bound",
     "overlap_error",
     "published_centroids",
     "qd_score",
     "quality_vendi_score",
+    "seeds_needed",
     "select",
     "soft_qd_score",
+    "summarize",
     "to_unit",
     "truncation_error",
     "value_map",

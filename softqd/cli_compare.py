@@ -1,0 +1,66 @@
+"""``softqd compare``: algorithms against each other on one problem."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from softqd.cli_errors import Interrupted
+
+
+def compare(
+    problem: Annotated[
+        str,
+        typer.Argument(help="A name from 'softqd list', or module:factory."),
+    ],
+    algorithms: Annotated[
+        str, typer.Option(metavar="NAME,NAME", help="Names from 'softqd list'.")
+    ],
+    seeds: Annotated[
+        str, typer.Option(metavar="N|FIRST-LAST", help="How many, or which.")
+    ] = "10",
+    evaluations: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of every run; default: the smallest preset's."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[ALGORITHM.]NAME=VALUE",
+            help="A setting of the problem, or of one algorithm.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, on the CPU.")] = 1,
+) -> int:
+    """Compare algorithms on a problem; called again, it continues."""
+    from softqd.experiment.compare import compare as run_comparison
+    from softqd.experiment.plan import parse_seeds
+    from softqd.report.tables import LEGEND, budget_table, comparison_table
+
+    folder = out or Path("runs") / f"{problem.replace(':', '.')}-comparison"
+    try:
+        found = run_comparison(
+            problem,
+            [name.strip() for name in algorithms.split(",")],
+            parse_seeds(seeds),
+            evaluations=evaluations,
+            settings=settings or [],
+            out=folder,
+            jobs=jobs,
+            progress=True,
+        )
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted("continue with the same command") from interrupt
+    console = Console()
+    console.print(budget_table(found), comparison_table(found))
+    lines = [LEGEND, *(f"warning: {text}" for text in found.warnings)]
+    lines += [f"{metric}: {why}" for metric, why in found.notes.items()]
+    lines += [f"wrote {folder / 'comparison.json'} and comparison.csv"]
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return int(any(entry.failures for entry in found.algorithms.values()))

@@ -1,0 +1,205 @@
+"""Algorithms against each other on one problem: run every seed, then conclude.
+
+Every run is kept in a folder of its own, ``<out>/<algorithm>/seed_<n>``. Called again,
+`compare` keeps finished runs, continues interrupted ones and tries failed ones again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import jax
+
+from softqd.experiment.comparison import Comparison, conclude, entry_of
+from softqd.experiment.config import Config, ConfigError
+from softqd.experiment.group import Event, groups_of, is_finished, run_group
+from softqd.experiment.plan import (
+    Method,
+    check_seeds,
+    folder_of,
+    methods_of,
+    with_budgets,
+)
+from softqd.experiment.progress import ExperimentBar
+from softqd.experiment.workers import Task, run_tasks
+from softqd.ops.checks import check_count
+from softqd.types import Problem
+
+
+def compare(
+    problem: Problem | str,
+    algorithms: Sequence[str],
+    seeds: int | Sequence[int] = 10,
+    *,
+    evaluations: int | None = None,
+    settings: Sequence[str] = (),
+    out: str | Path | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+) -> Comparison:
+    """Run algorithms on a problem with equal budgets, and compare them.
+
+    The seeds of one algorithm advance together in one program. A run that fails, or an
+    algorithm that cannot run on the problem, is reported and leaves the others alone.
+
+    Args:
+        problem: A name from ``softqd list``, ``module:factory``, or a `Problem`.
+        algorithms: Names; ``module:factory`` for your own.
+        seeds: How many, from 0, or which.
+        evaluations: Budget of every run, the first population included. By default the
+            smallest budget among the algorithms' presets.
+        settings: ``name=value`` for the problem, ``algorithm.name=value`` for one
+            algorithm, over those of the preset.
+        out: Folder of the experiment, which can be continued; None keeps no run.
+        jobs: Processes at once, on the CPU.
+        progress: Show a progress bar over all runs.
+
+    Returns:
+        Numbers of all runs and their statistics; in ``out`` also as
+        ``comparison.json`` and ``comparison.csv``.
+
+    Raises:
+        ValueError: If an argument cannot be used, no algorithm can run, or ``out``
+            holds runs of another problem, other settings or another budget.
+
+    Examples:
+        >>> import softqd
+        >>> small = ["solution_dim=8", "squad.population_size=64"]
+        >>> found = softqd.compare(
+        ...     "sphere", ["squad"], seeds=2, evaluations=500, settings=small
+        ... )
+        >>> found.algorithms["squad"].values["evaluations"]
+        [448, 448]
+    """
+    wanted = check_seeds(seeds)
+    check_count("jobs", jobs, 1)
+    if evaluations is not None:
+        check_count("evaluations", evaluations, 1)
+    _check_jobs(jobs, problem)
+    ready, methods = methods_of(problem, algorithms, settings)
+    budget, methods = with_budgets(methods, evaluations)
+    place = tempfile.TemporaryDirectory() if out is None else nullcontext(str(out))
+    with place as folder:
+        experiment = _Experiment(Path(folder), ready, methods, wanted)
+        experiment.check_folder()
+        experiment.run(jobs, progress)
+        found = experiment.conclude(budget)
+        if out is not None:
+            found.save(out)
+    return found
+
+
+def _check_jobs(jobs: int, problem: Problem | str) -> None:
+    if jobs > 1 and isinstance(problem, Problem):
+        raise ValueError(
+            "jobs > 1 needs a problem that other processes can build: give a name or "
+            "'module:factory' instead of a softqd.Problem"
+        )
+    if jobs > 1 and jax.default_backend() != "cpu":
+        raise ValueError(
+            "jobs > 1 is for the CPU, and this is a "
+            f"{jax.default_backend()}; leave jobs out, or set JAX_PLATFORMS=cpu"
+        )
+
+
+class _Experiment:
+    """The runs of one comparison and what became of them."""
+
+    def __init__(
+        self, out: Path, problem: Problem, methods: list[Method], seeds: list[int]
+    ):
+        self.out, self.problem = out, problem
+        self.methods, self.seeds = methods, seeds
+        self.failures: dict[str, dict[int, str]] = {
+            m.name: dict.fromkeys(seeds, m.error) if m.algorithm is None else {}
+            for m in methods
+        }
+
+    def check_folder(self) -> None:
+        """Refuse a folder whose runs do not belong to this comparison."""
+        # A folder that was being written when it ended may hold half a file.
+        finished = [path.parent for path in self.out.glob("*/seed_*/metrics.json")]
+        unfinished = [path.parent for path in self.out.glob("*/unfinished/*/*.toml")]
+        for folder in sorted(finished + unfinished):
+            _refuse_other(folder, self.methods[0].config, {"problem": None})
+        tables = {"algorithm": None, "run": ["evaluations", "cells"]}
+        for method in self.methods:
+            place = self.out / method.folder_name
+            wanted = {folder_of(self.out, method, seed) for seed in self.seeds}
+            mine = [f for f in unfinished if f.parent.parent == place]
+            for folder in sorted(wanted.intersection(finished)) + mine:
+                _refuse_other(folder, method.config, tables)
+
+    def run(self, jobs: int, progress: bool) -> None:
+        """Run what is not finished."""
+        tasks = [
+            Task(method, seeds)
+            for method in self.methods
+            if method.algorithm is not None
+            for seeds in groups_of(self.out, method, self.seeds, jobs)
+        ]
+        open_runs = {(t.method.name, seed) for t in tasks for seed in t.seeds}
+        pairs = len(self.methods) * len(self.seeds)
+        total = max(pairs, len(open_runs))
+        bar = ExperimentBar(total, total - len(open_runs)) if progress else None
+        shares = dict.fromkeys(sorted(open_runs), 0.0)
+
+        def emit(event: Event) -> None:
+            for seed in event.seeds:
+                shares[event.algorithm, seed] = event.share
+                if event.error:
+                    self.failures[event.algorithm][seed] = event.error
+            if bar is not None:
+                done = sum(share == 1.0 for share in shares.values())
+                bar.update(sum(shares.values()), done, event.algorithm)
+
+        with bar or nullcontext():
+            if jobs > 1:
+                run_tasks(self.out, tasks, jobs, emit)
+                return
+            for task in tasks:
+                run_group(self.out, task.method, task.seeds, self.problem, emit)
+
+    def conclude(self, budget: int) -> Comparison:
+        """Read the run folders and compare them."""
+        entries, notes = {}, {}
+        for method in self.methods:
+            folders = {seed: folder_of(self.out, method, seed) for seed in self.seeds}
+            finished = {s: f for s, f in folders.items() if is_finished(f)}
+            failures = self.failures[method.name]
+            lost = {
+                s: failures.get(s, "it did not finish")
+                for s in folders
+                if s not in finished
+            }
+            entry, found = entry_of(finished, method.config["algorithm"], lost)
+            entries[method.name] = entry
+            notes |= found
+        return conclude(self.methods[0].config["problem"], budget, entries, notes)
+
+
+def _refuse_other(
+    folder: Path, config: Config, tables: dict[str, list[str] | None]
+) -> None:
+    """Refuse a run whose settings in some tables, or keys of them, are others."""
+    try:
+        saved = tomllib.loads((folder / "config.toml").read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{folder}/config.toml cannot be read ({error}); remove the folder to run "
+            "it again"
+        ) from None
+    for table, keys in tables.items():
+        before, now = saved.get(table, {}), config[table]
+        for key in keys or sorted(before | now, key=lambda k: (k != "name", k)):
+            if before.get(key) != now.get(key):
+                version = saved.get("versions", {}).get("softqd", "unknown")
+                raise ConfigError(
+                    f"{folder} holds a run of softqd {version} with {table} "
+                    f"{key}={before.get(key)!r}, this comparison has "
+                    f"{now.get(key)!r}; use the same, or another folder"
+                )

@@ -1,0 +1,246 @@
+"""What a comparison found: numbers of every run, and their statistics.
+
+``comparison.json``, schema 1: ``schema``, ``problem`` (name and settings),
+``evaluations`` (the budget), ``algorithms`` (name to settings, seeds, one value per
+seed of every metric and count, failures by seed), ``statistics`` (metric to best,
+p-values and one summary per algorithm; null where no run has a value), ``notes`` (why a
+metric has no value), ``warnings``. ``comparison.csv``: one row per run.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from softqd.experiment.folder import write_whole
+from softqd.experiment.result import COUNTS
+from softqd.metrics import METRICS, against_best, seeds_needed, summarize
+
+SCHEMA = 1
+# What is compared: more is better for all of them.
+COMPARED = tuple(name for name in METRICS if not name.endswith("_stderr"))
+_VALUES = (*COMPARED, *COUNTS, "paper_evaluations", "iterations", "seconds")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The runs of one algorithm.
+
+    Attributes:
+        settings: Of the algorithm.
+        seeds: Those that finished.
+        values: Metric or count to one value per seed; None where there is none.
+        failures: Seed to what went wrong, for those that did not finish.
+        versions: 'softqd 0.1.0, jax 0.10.2' and the like, all that occur.
+    """
+
+    settings: dict[str, Any]
+    seeds: list[int]
+    values: dict[str, list[float | None]]
+    failures: dict[int, str] = field(default_factory=dict)
+    versions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Algorithms on one problem, several seeds each.
+
+    Attributes:
+        problem: Name and settings.
+        evaluations: The budget of every run.
+        algorithms: Name to its runs.
+        statistics: Metric to a table with 'best', 'kruskal_p', 'not_worse' and, under
+            'algorithms', 'num', 'mean', 'stderr', 'low', 'high' and 'p' of each
+            algorithm; None where no run has a value.
+        notes: Metric to why it has no value.
+        warnings: What to know before believing it.
+    """
+
+    problem: dict[str, Any]
+    evaluations: int
+    algorithms: dict[str, Entry]
+    statistics: dict[str, dict[str, Any] | None]
+    notes: dict[str, str]
+    warnings: list[str]
+
+    def save(self, directory: str | Path) -> Path:
+        """Write ``comparison.json`` and ``comparison.csv``, replacing older ones."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, allow_nan=False)
+        write_whole(directory / "comparison.json", text + "\n")
+        with open(directory / "comparison.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["algorithm", "seed", *_VALUES, "error"])
+            for name, entry in self.algorithms.items():
+                columns = [entry.values[value] for value in _VALUES]
+                for seed, *row in zip(entry.seeds, *columns, strict=True):
+                    writer.writerow([name, seed, *row, ""])
+                blank = [""] * len(_VALUES)
+                for seed, error in entry.failures.items():
+                    writer.writerow([name, seed, *blank, error])
+        return directory
+
+
+def load_comparison(directory: str | Path) -> Comparison:
+    """Read ``comparison.json`` of a folder, or the file itself.
+
+    Raises:
+        ValueError: If it is not a comparison of this schema.
+        FileNotFoundError: If there is none.
+    """
+    path = Path(directory)
+    path = path / "comparison.json" if path.is_dir() else path
+    try:
+        data = json.loads(path.read_text())
+        if data.pop("schema", None) != SCHEMA:
+            raise ValueError(f"its schema is not {SCHEMA}")
+        entries = data.pop("algorithms")
+        for entry in entries.values():
+            entry["failures"] = {int(k): v for k, v in entry["failures"].items()}
+        algorithms = {name: Entry(**entry) for name, entry in entries.items()}
+        return Comparison(algorithms=algorithms, **data)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"{path} is not a comparison of this version ({error}); run 'softqd "
+            "compare' with the same --out again"
+        ) from None
+
+
+def entry_of(
+    folders: dict[int, Path], settings: dict[str, Any], failures: dict[int, str]
+) -> tuple[Entry, dict[str, str]]:
+    """Read the finished run folders of one algorithm; also the metrics' notes."""
+    values: dict[str, list[float | None]] = {name: [] for name in _VALUES}
+    notes: dict[str, str] = {}
+    versions: dict[str, None] = {}
+    for folder in folders.values():
+        metrics = _read_json(folder / "metrics.json")
+        with open(folder / "history.csv", newline="") as file:
+            metrics["iterations"] = int(list(csv.DictReader(file))[-1]["iteration"])
+        # The paper counts SQUAD once per solution and iteration; a gradient is that.
+        is_squad = settings.get("name") == "squad"
+        counted = "gradient_evaluations" if is_squad else "evaluations"
+        metrics["paper_evaluations"] = metrics.get(counted)
+        for name in _VALUES:
+            values[name].append(_finite(metrics.get(name)))
+        notes |= metrics.get("notes", {})
+        found = _read_json(folder / "result.json").get("versions", {})
+        versions[", ".join(f"{k} {found.get(k)}" for k in ("softqd", "jax"))] = None
+    return Entry(settings, list(folders), values, failures, list(versions)), notes
+
+
+def conclude(
+    problem: dict[str, Any],
+    evaluations: int,
+    algorithms: dict[str, Entry],
+    notes: dict[str, str],
+) -> Comparison:
+    """Add statistics and warnings to the numbers of the runs."""
+    statistics = {name: _statistics(name, algorithms) for name in COMPARED}
+    empty = {
+        name: notes.get(name, "no run has a value")
+        for name, table in statistics.items()
+        if table is None
+    }
+    warnings = [
+        *_failure_warnings(algorithms),
+        *_metric_warnings(statistics, algorithms),
+        *_version_warnings(algorithms),
+        *_seed_warnings(algorithms),
+    ]
+    return Comparison(problem, evaluations, algorithms, statistics, empty, warnings)
+
+
+def _statistics(metric: str, algorithms: dict[str, Entry]) -> dict[str, Any] | None:
+    samples = {
+        name: [value for value in entry.values[metric] if value is not None]
+        for name, entry in algorithms.items()
+    }
+    samples = {name: values for name, values in samples.items() if values}
+    if not samples:
+        return None
+    verdict = against_best(samples)
+    rows = {}
+    for name, values in samples.items():
+        summary = {k: _finite(v) for k, v in summarize(values)._asdict().items()}
+        rows[name] = {**summary, "p": verdict.p_values.get(name)}
+    return {
+        "best": verdict.best,
+        "not_worse": list(verdict.not_worse),
+        "kruskal_p": _finite(verdict.kruskal_p),
+        "algorithms": rows,
+    }
+
+
+def _failure_warnings(algorithms: dict[str, Entry]) -> list[str]:
+    lines = []
+    for name, entry in algorithms.items():
+        reasons: dict[str, list[int]] = {}
+        for seed, error in entry.failures.items():
+            reasons.setdefault(error, []).append(seed)
+        lines += [
+            f"{name} failed with {_seeds(seeds)}: {error}"
+            for error, seeds in reasons.items()
+        ]
+    return lines
+
+
+def _metric_warnings(statistics: dict[str, Any], algorithms: dict[str, Entry]):
+    for metric, table in statistics.items():
+        if table is None:
+            continue
+        for name, entry in algorithms.items():
+            missing = entry.values[metric].count(None)
+            if missing:
+                yield (
+                    f"{metric} is missing in {missing} of {len(entry.seeds)} runs of "
+                    f"{name}; its statistics leave them out"
+                )
+
+
+def _version_warnings(algorithms: dict[str, Entry]) -> list[str]:
+    found = sorted({v for entry in algorithms.values() for v in entry.versions})
+    if len(found) < 2:
+        return []
+    return [f"runs of different versions are compared: {'; '.join(found)}"]
+
+
+def _seed_warnings(algorithms: dict[str, Entry]) -> list[str]:
+    counts = [len(entry.seeds) for entry in algorithms.values() if entry.seeds]
+    if len(counts) < 2:
+        return []
+    needed = seeds_needed(len(counts))
+    if min(counts) >= needed:
+        return []
+    return [
+        f"{_count(min(counts), 'seed')} cannot tell {len(counts)} algorithms apart: "
+        f"from {needed} seeds a Mann-Whitney test can reach p < 0.05 after correction"
+    ]
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{path} cannot be read ({error}); remove the folder {path.parent} to run "
+            "it again"
+        ) from None

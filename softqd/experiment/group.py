@@ -1,0 +1,163 @@
+"""Seeds of one algorithm, run together into a run folder each.
+
+The checkpoint of seeds that advance together is one file, in
+``<algorithm>/unfinished/<seeds>/``; it goes away once their run folders are written.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import tomli_w
+
+from softqd.experiment.checkpoint import CheckpointError
+from softqd.experiment.folder import finish_folder, identity, write_whole
+from softqd.experiment.plan import Method, folder_of, parse_seeds, seeds_text
+from softqd.experiment.result import versions
+from softqd.experiment.run import run
+from softqd.types import Problem
+
+_ERROR_FILE = "error.txt"
+
+
+class Event(NamedTuple):
+    """Something that happened to some runs of one algorithm."""
+
+    algorithm: str
+    seeds: list[int]
+    share: float  # of these runs that is done, from 0 to 1
+    error: str = ""  # why they failed, if they did
+
+
+Emit = Callable[[Event], None]
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run folder is complete: its metrics are written last."""
+    return (folder / "metrics.json").exists()
+
+
+def groups_of(
+    out: Path, method: Method, seeds: Sequence[int], num_parts: int = 1
+) -> list[list[int]]:
+    """Which unfinished seeds to run together.
+
+    Seeds that were interrupted together continue together, seeds that failed are tried
+    again alone, and the rest are split into ``num_parts``.
+    """
+    left = [s for s in seeds if not is_finished(folder_of(out, method, s))]
+    groups = []
+    for folder in sorted((out / method.folder_name / "unfinished").glob("*/")):
+        group = parse_seeds(folder.name)
+        if set(group) & set(left):
+            groups.append(group)
+            left = [s for s in left if s not in group]
+    failed = [s for s in left if (folder_of(out, method, s) / _ERROR_FILE).exists()]
+    fresh = [s for s in left if s not in failed]
+    size = -(-len(fresh) // num_parts) or 1
+    groups += [fresh[i : i + size] for i in range(0, len(fresh), size)]
+    return groups + [[s] for s in failed]
+
+
+def run_group(
+    out: Path, method: Method, seeds: Sequence[int], problem: Problem, emit: Emit
+) -> None:
+    """Run seeds together; if that fails, in smaller groups, down to each alone.
+
+    What happens is told to ``emit``; only Ctrl-C is raised. Where memory does not
+    suffice the seeds are halved, where one fails each goes on alone.
+    """
+    try:
+        _run_together(out, method, seeds, problem, emit)
+    except Exception as error:
+        if len(seeds) == 1 or isinstance(error, CheckpointError):
+            _fail(out, method, seeds, error, emit)
+            return
+        shutil.rmtree(_checkpoint(out, method, seeds), ignore_errors=True)
+        emit(Event(method.name, list(seeds), 0.0))
+        half = len(seeds) // 2 if _is_memory(error) else 1
+        for part in _parts(seeds, half):
+            run_group(out, method, part, problem, emit)
+
+
+def _run_together(
+    out: Path, method: Method, seeds: Sequence[int], problem: Problem, emit: Emit
+) -> None:
+    assert method.algorithm is not None
+    config, checkpoint = method.config, _checkpoint(out, method, seeds)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    # For whoever continues: what these seeds are run with.
+    text = tomli_w.dumps({**config, "versions": versions()})
+    write_whole(checkpoint / "config.toml", text)
+    results = run(
+        method.algorithm,
+        seed=list(seeds),
+        num_iterations=None,
+        max_evaluations=config["run"]["evaluations"],
+        log_every=config["run"]["log_every"],
+        checkpoint_dir=checkpoint,
+        resume=True,
+        progress=_Share(method.name, list(seeds), emit),
+        config=identity(config),
+    )
+    together = f"of {len(seeds)} seeds that advanced together"
+    notes = {"seconds": together} if len(seeds) > 1 else None
+    for seed, result in zip(seeds, results, strict=True):
+        folder = folder_of(out, method, seed)
+        full = {**config, "run": {**config["run"], "seed": seed}}
+        try:
+            if not is_finished(folder):
+                finish_folder(folder, result, full, problem, notes)
+        except Exception as error:  # the run itself is done, and its state kept
+            _fail(out, method, [seed], error, emit)
+        else:
+            (folder / _ERROR_FILE).unlink(missing_ok=True)
+            emit(Event(method.name, [seed], 1.0))
+    if not all(is_finished(folder_of(out, method, seed)) for seed in seeds):
+        return
+    shutil.rmtree(checkpoint)
+    with suppress(OSError):  # other seeds may be there
+        checkpoint.parent.rmdir()
+
+
+class _Share:
+    """Passes a run's progress on; its last bit is the metrics."""
+
+    def __init__(self, algorithm: str, seeds: list[int], emit: Emit):
+        self._algorithm, self._seeds, self._emit = algorithm, seeds, emit
+
+    def announce(self, seconds: float) -> None:
+        """The experiment's bar shows the time left."""
+
+    def update(self, share: float, iteration: int, latest: dict[str, float]) -> None:
+        """Tell the share that is done."""
+        self._emit(Event(self._algorithm, self._seeds, min(share, 0.99)))
+
+
+def _checkpoint(out: Path, method: Method, seeds: Sequence[int]) -> Path:
+    return out / method.folder_name / "unfinished" / seeds_text(seeds)
+
+
+def _parts(seeds: Sequence[int], size: int) -> Iterable[Sequence[int]]:
+    return (seeds[i : i + size] for i in range(0, len(seeds), size))
+
+
+def _is_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
+
+
+def _fail(
+    out: Path, method: Method, seeds: Sequence[int], error: Exception, emit: Emit
+) -> None:
+    """Leave the reason in the folders of these seeds, and tell it."""
+    message = str(error) or repr(error)
+    emit(Event(method.name, list(seeds), 1.0, message))
+    with suppress(OSError):  # a full disk may be the reason
+        for seed in seeds:
+            folder = folder_of(out, method, seed)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / _ERROR_FILE).write_text(message + "\n")

@@ -1,0 +1,232 @@
+"""What a comparison will run: seeds, settings and equal budgets of the methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from softqd.experiment import config as configs
+from softqd.experiment.config import Config, ConfigError
+from softqd.registry import unknown_message
+from softqd.types import Algorithm, Problem, lift_arrays
+
+
+class Method(NamedTuple):
+    """One algorithm of a comparison, set for the problem."""
+
+    name: str
+    config: Config  # without seed and limits
+    algorithm: Algorithm | None  # None where it cannot run
+    error: str = ""  # why it cannot
+
+    @property
+    def folder_name(self) -> str:
+        """Its folder; ``module:factory`` would not be a name everywhere."""
+        return self.name.replace(":", ".")
+
+
+class Cost(NamedTuple):
+    """Evaluations of the first population, and of one iteration."""
+
+    start: int
+    step: int
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read seeds: a number of them, ranges, or a list.
+
+    Raises:
+        ValueError: If the text is none of these, or a seed comes twice.
+
+    Examples:
+        >>> parse_seeds("3"), parse_seeds("2001-2003"), parse_seeds("1,4-5,9")
+        ([0, 1, 2], [2001, 2002, 2003], [1, 4, 5, 9])
+    """
+    try:
+        if text.isdecimal():
+            return check_seeds(int(text))
+        seeds = []
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            seeds += range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        raise ValueError(
+            f"seeds {text!r} cannot be read; write a number of seeds such as 10, a "
+            "range such as 2001-2010, or a list such as 1,4,9"
+        ) from None
+    return check_seeds(seeds)
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Seeds as `parse_seeds` reads them back, and short.
+
+    Examples:
+        >>> seeds_text([1, 4, 5, 6]), seeds_text([7])
+        ('1-1,4-6', '7-7')
+    """
+    ranges: list[list[int]] = []
+    for seed in seeds:
+        if ranges and seed == ranges[-1][1] + 1:
+            ranges[-1][1] = seed
+        else:
+            ranges.append([seed, seed])
+    return ",".join(f"{first}-{last}" for first, last in ranges)
+
+
+def check_seeds(seeds: int | Sequence[int]) -> list[int]:
+    """Seeds as a list: the first so many, or those given.
+
+    Raises:
+        ValueError: If there is none, one is negative, or one comes twice.
+    """
+    found = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
+    if not found or min(found) < 0:
+        raise ValueError(f"seeds must be one or more numbers from 0; got {seeds!r}")
+    twice = sorted({s for s in found if found.count(s) > 1})
+    if twice:
+        raise ValueError(f"seeds holds duplicates: {twice}; give every seed once")
+    return found
+
+
+def methods_of(
+    problem: Problem | str, algorithms: Sequence[str], settings: Sequence[str]
+) -> tuple[Problem, list[Method]]:
+    """The problem, and every algorithm set for it.
+
+    An algorithm that cannot run on the problem is kept, with the reason.
+
+    Raises:
+        ValueError: If a name or a setting is unknown, or an algorithm comes twice.
+    """
+    if isinstance(algorithms, str) or not algorithms:
+        raise ValueError(f"algorithms must be a list of names; got {algorithms!r}")
+    if len(set(algorithms)) < len(algorithms):
+        raise ValueError(f"algorithms holds duplicates: {', '.join(algorithms)}")
+    shared, own = _split_settings(settings, algorithms)
+    table = [_config_of(problem, name, shared + own[name]) for name in algorithms]
+    is_ready = isinstance(problem, Problem)
+    ready = problem if is_ready else configs.build_problem(table[0])
+    return ready, [
+        _method(name, config, ready)
+        for name, config in zip(algorithms, table, strict=True)
+    ]
+
+
+def _split_settings(
+    settings: Sequence[str], algorithms: Sequence[str]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Settings of the problem, ``name=value``, and ``algorithm.name=value``."""
+    shared: list[str] = []
+    own: dict[str, list[str]] = {name: [] for name in algorithms}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        owner, dot, key = name.rpartition(".")
+        if not dot or owner == "problem":
+            shared.append(f"problem.{key}{equals}{value}")
+        elif owner in own:
+            own[owner].append(f"algorithm.{key}{equals}{value}")
+        else:
+            see = "write NAME=VALUE for the problem, ALGORITHM.NAME=VALUE for one of "
+            raise ConfigError(
+                unknown_message("algorithm", owner, own, see + ", ".join(own))
+            )
+    return shared, own
+
+
+def _config_of(problem: Problem | str, algorithm: str, settings: list[str]) -> Config:
+    if isinstance(problem, str):
+        config = configs.from_name(problem, algorithm)
+        return configs.with_settings(config, settings)
+    if any(text.startswith("problem.") for text in settings):
+        raise ConfigError(
+            "settings of the problem need a problem given by name; a softqd.Problem "
+            "has its own"
+        )
+    # A problem from Python has no factory to set; a registered one stands in.
+    config = configs.with_settings(
+        configs.from_name("linear_projection", algorithm), settings
+    )
+    config["run"] |= {"preset": problem.name}
+    return {**config, "problem": {"name": problem.name}}
+
+
+def _method(name: str, config: Config, problem: Problem) -> Method:
+    try:
+        return Method(name, config, configs.build_algorithm(config, problem))
+    except Exception as error:
+        return Method(name, config, None, str(error))
+
+
+def cost_of(algorithm: Algorithm) -> Cost:
+    """What a run of the algorithm spends, as it reports it, without evaluating.
+
+    Compiled code keeps only what its output needs: here, two constants.
+    """
+
+    def count(init: Callable, step: Callable, key: Any) -> tuple[Any, Any]:
+        state = init(key)
+        return state.init_evaluations, step(state)[1].evaluations
+
+    functions = lift_arrays(algorithm.init), lift_arrays(algorithm.step)
+    start, step = jax.jit(count)(*functions, jax.random.key(0))
+    return Cost(int(start), int(step))
+
+
+def with_budgets(
+    methods: Sequence[Method], evaluations: int | None
+) -> tuple[int, list[Method]]:
+    """Give every method the same budget; by default the smallest preset's.
+
+    Methods whose first population alone costs more cannot run.
+
+    Returns:
+        The budget, and the methods with ``evaluations`` in their configuration.
+
+    Raises:
+        ValueError: If no method can run.
+    """
+    methods = list(methods)
+    costs: dict[str, Cost] = {}
+    for i, method in enumerate(methods):
+        if method.algorithm is not None:
+            try:
+                costs[method.name] = cost_of(method.algorithm)
+            except Exception as error:
+                methods[i] = method._replace(algorithm=None, error=str(error))
+    spent = [
+        cost.start + cost.step * _iterations(method)
+        for method in methods
+        if (cost := costs.get(method.name))
+    ]
+    budget = evaluations or min(spent, default=0)
+    limited = [_limited(m, costs.get(m.name), budget) for m in methods]
+    if all(method.algorithm is None for method in limited):
+        reasons = "; ".join(f"{m.name}: {m.error}" for m in limited)
+        raise ValueError(f"no algorithm can run on this problem: {reasons}")
+    return budget, limited
+
+
+def _iterations(method: Method) -> int:
+    return method.config["run"]["iterations"]
+
+
+def _limited(method: Method, cost: Cost | None, budget: int) -> Method:
+    run = {k: v for k, v in method.config["run"].items() if k != "iterations"}
+    method = method._replace(
+        config={**method.config, "run": {**run, "evaluations": budget}}
+    )
+    if cost and cost.start + cost.step > budget:
+        reason = (
+            f"evaluations={budget} do not suffice for a first population and one "
+            f"iteration, {cost.start} + {cost.step}"
+        )
+        return method._replace(algorithm=None, error=reason)
+    return method
+
+
+def folder_of(out: Path, method: Method, seed: int) -> Path:
+    """The run folder of one seed."""
+    return out / method.folder_name / f"seed_{seed}"

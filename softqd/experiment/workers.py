@@ -1,0 +1,122 @@
+"""Groups of seeds in processes of their own, on the CPU.
+
+A worker is a fresh Python that calls `main`: it reads what to run as JSON from
+standard input and writes events, one JSON line each, to standard output. A crash of
+one worker fails its own runs alone, and scripts and notebooks need no guard.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from softqd.experiment import config as configs
+from softqd.experiment.group import Emit, Event, run_group
+from softqd.experiment.plan import Method
+
+
+class Task(NamedTuple):
+    """Seeds of one algorithm to run together."""
+
+    method: Method
+    seeds: list[int]
+
+
+def run_tasks(out: Path, tasks: Sequence[Task], jobs: int, emit: Emit) -> None:
+    """Run tasks in up to ``jobs`` processes at once.
+
+    Ctrl-C is passed on to the workers, which keep their checkpoints, and raised when
+    they have ended.
+    """
+    pool = _Pool(out, emit)
+    with ThreadPoolExecutor(jobs) as threads:
+        futures = [threads.submit(pool.work, task) for task in tasks]
+        try:
+            for future in futures:
+                future.result()
+        except KeyboardInterrupt:
+            pool.stop()
+            threads.shutdown(cancel_futures=True)
+            raise
+
+
+class _Pool:
+    def __init__(self, out: Path, emit: Emit):
+        self._out, self._emit = out, emit
+        self._workers: list[subprocess.Popen] = []
+        self._is_stopped = False
+
+    def work(self, task: Task) -> None:
+        """Run one task in a new process, passing its events on."""
+        if self._is_stopped:
+            return
+        with tempfile.TemporaryFile("w+") as errors, self._start(errors) as worker:
+            left = self._follow(worker, task)
+            status = worker.wait()
+            errors.seek(0)
+            lines = errors.read().strip().splitlines() or [""]
+        if left and not self._is_stopped:
+            message = f"its process ended with status {status} {lines[-1]}".strip()
+            self._emit(Event(task.method.name, sorted(left), 1.0, message))
+
+    def _start(self, errors: IO[str]) -> subprocess.Popen:
+        worker = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,  # Ctrl-C reaches it through `stop`, once
+        )
+        self._workers.append(worker)
+        return worker
+
+    def _follow(self, worker: subprocess.Popen, task: Task) -> set[int]:
+        """Tell the worker its task and emit what it tells; the seeds it left open."""
+        assert worker.stdin and worker.stdout  # noqa: PT018 (pipes, as asked for)
+        spec = {"out": str(self._out), "seeds": task.seeds}
+        spec |= {"name": task.method.name, "config": task.method.config}
+        left = set(task.seeds)
+        with suppress(BrokenPipeError), worker.stdin:  # it ended already
+            worker.stdin.write(json.dumps(spec))
+        for line in worker.stdout:
+            event = Event(*json.loads(line))
+            if event.share == 1.0:
+                left -= set(event.seeds)
+            self._emit(event)
+        return left
+
+    def stop(self) -> None:
+        """Interrupt every worker, once."""
+        self._is_stopped = True
+        for worker in self._workers:
+            if worker.poll() is None:
+                worker.send_signal(signal.SIGINT)
+
+
+def main() -> None:
+    """The worker: run what standard input says."""
+    spec = json.load(sys.stdin)
+    config = spec["config"]
+    problem, algorithm = configs.build(config)
+    method = Method(spec["name"], config, algorithm)
+    channel, sys.stdout = sys.stdout, sys.stderr  # a user's print is not an event
+
+    def emit(event: Event) -> None:
+        channel.write(json.dumps(event) + "\n")
+        channel.flush()
+
+    try:
+        run_group(Path(spec["out"]), method, spec["seeds"], problem, emit)
+    except KeyboardInterrupt:
+        os._exit(130)  # an interrupted compilation may crash while Python ends

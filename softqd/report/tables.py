@@ -1,0 +1,81 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from softqd.experiment.comparison import Comparison, Entry
+
+BEST, NOT_WORSE = "*", "="
+LEGEND = (
+    f"{BEST} best mean, {NOT_WORSE} not significantly worse (Mann-Whitney U against "
+    "the best, Holm-corrected, p >= 0.05); ± standard error over seeds; p of all: "
+    "Kruskal-Wallis"
+)
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Metrics by algorithms: mean and standard error, the best in bold and starred."""
+    table = _table("Metrics of the final populations")
+    for name in (*comparison.algorithms, "p of all"):
+        table.add_column(name, justify="right")
+    for metric, found in comparison.statistics.items():
+        if found is not None:
+            cells = (_cell(name, found) for name in comparison.algorithms)
+            label = metric.replace("_", " ")
+            table.add_row(label, *cells, _p_text(found["kruskal_p"]))
+    return table
+
+
+def budget_table(comparison: Comparison) -> Table:
+    """What the runs of every algorithm spent, our count and the paper's."""
+    budget = f"{comparison.evaluations:,}"
+    table = _table(f"Spent, of at most {budget} evaluations a run")
+    columns = {
+        "iterations": "iterations",
+        "evaluations": "evaluations",
+        "gradient_evaluations": "gradients",
+        "paper_evaluations": "paper's count",
+        "seconds": "seconds",
+    }
+    for title in ("runs", *columns.values()):
+        table.add_column(title, justify="right")
+    for name, entry in comparison.algorithms.items():
+        done, wanted = len(entry.seeds), len(entry.seeds) + len(entry.failures)
+        runs = f"{done}" if done == wanted else f"{done} of {wanted}"
+        table.add_row(name, runs, *(_spent(entry, key) for key in columns))
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table("", title=title, title_justify="left", box=box.SIMPLE_HEAD)
+
+
+def _cell(name: str, found: dict[str, Any]) -> str:
+    row = found["algorithms"].get(name)
+    if row is None:
+        return "-"
+    error = "" if row["stderr"] is None else f" ± {row['stderr']:.2g}"
+    if name == found["best"]:
+        return f"[bold]{row['mean']:.4g}{BEST}{error}[/bold]"
+    mark = NOT_WORSE if name in found["not_worse"] else ""
+    return f"{row['mean']:.4g}{mark}{error}"
+
+
+def _spent(entry: Entry, key: str) -> str:
+    """The mean over seeds; seeds that ran together share their seconds."""
+    values = [value for value in entry.values[key] if value is not None]
+    if not values:
+        return "-"
+    mean = math.fsum(values) / len(values)
+    return f"{mean:.3g}" if key == "seconds" else f"{mean:,.0f}"
+
+
+def _p_text(p: float | None) -> str:
+    if p is None:
+        return "-"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"

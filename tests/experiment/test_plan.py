@@ -1,0 +1,68 @@
+import pytest
+from toys import make_bowl
+
+from softqd.experiment.plan import (
+    Cost,
+    cost_of,
+    methods_of,
+    parse_seeds,
+    seeds_text,
+    with_budgets,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [
+        ("3", [0, 1, 2]),
+        ("2001-2003", [2001, 2002, 2003]),
+        ("4,1", [4, 1]),
+        ("7-7", [7]),
+        ("1,4-6", [1, 4, 5, 6]),
+    ],
+)
+def test_seeds(text, seeds):
+    assert parse_seeds(text) == seeds
+    assert parse_seeds(seeds_text(seeds)) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "0", "five", "3-1", "1,2,1", "-3", "1.5"])
+def test_bad_seeds_are_refused(text):
+    with pytest.raises(ValueError, match="seeds"):
+        parse_seeds(text)
+
+
+def test_the_smallest_preset_is_everyones_budget():
+    _, methods = methods_of("lp-easy", ["squad", "dns", "cma_mega"], [])
+    budget, methods = with_budgets(methods, None)
+    # SQUAD 1024 + 1000 * 2048, DNS 1024 + 8000 * 128, CMA-MEGA 1900 * 15 * 36
+    assert budget == 1024 + 8000 * 128
+    for method in methods:
+        assert method.config["run"]["evaluations"] == budget
+        assert "iterations" not in method.config["run"]
+
+
+def test_costs_are_what_runs_count():
+    settings = ["squad.population_size=24", "squad.batch_size=8"]
+    _, methods = methods_of(make_bowl(), ["squad"], settings)
+    assert cost_of(methods[0].algorithm) == Cost(24, 48)
+
+
+def test_settings_reach_their_owner():
+    settings = ["solution_dim=8", "squad.gamma_sq=0.25", "dns.num_neighbors=2"]
+    problem, (squad, dns) = methods_of("lp-easy", ["squad", "dns"], settings)
+    assert problem.sample is not None
+    assert squad.config["problem"] == dns.config["problem"]
+    assert squad.config["problem"]["solution_dim"] == 8
+    assert squad.config["algorithm"]["gamma_sq"] == 0.25
+    assert dns.config["algorithm"]["num_neighbors"] == 2
+    assert squad.config["algorithm"]["num_neighbors"] == 15
+
+
+def test_a_budget_below_one_iteration_leaves_a_method_out():
+    settings = ["squad.population_size=64", "dns.population_size=8", "dns.batch_size=8"]
+    _, methods = methods_of(make_bowl(), ["squad", "dns"], settings)
+    _, (squad, dns) = with_budgets(methods, 100)
+    assert squad.algorithm is None
+    assert "64 + 128" in squad.error
+    assert dns.algorithm is not None
