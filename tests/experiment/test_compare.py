@@ -323,7 +323,10 @@ def test_processes_give_the_same_and_survive_a_crash(kept, tmp_path, monkeypatch
 
 
 def test_ctrl_c_reaches_the_processes(tmp_path):
-    command = [sys.executable, "-m", "softqd.cli", "compare", BOWL, "--jobs", "2"]
+    # Programs started in the background ignore Ctrl-C unless they say otherwise.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    start = f"{listen}; from softqd.cli import main; main()"
+    command = [sys.executable, "-c", start, "compare", BOWL, "--jobs", "2"]
     command += ["--algorithms", CLIMB, "--seeds", "2", "--evaluations", "1000000000"]
     process = subprocess.Popen(
         [*command, "--out", str(tmp_path)],
