@@ -93,7 +93,8 @@ def run(
     own_bar = ProgressBar() if progress is True else None
     bar = own_bar or progress or None
     with own_bar or nullcontext(), _DeferredInterrupt() as interrupt:
-        loop.start(solutions, folder if resume else None)
+        resume_from = folder if resume else None
+        loop.start(solutions, resume_from, num_iterations, max_evaluations)
         options = (log_every, folder, checkpoint_every, bar, callback)
         _drive(loop, limits, interrupt, *options)
     return loop.results() if is_many else loop.results()[0]
@@ -177,7 +178,9 @@ def _drive(loop, limits, interrupt, log_every, folder, checkpoint_every, bar, ca
                     loop.save(folder)
                     last_save = time.perf_counter()
             if bar is not None:
-                bar.announce(limits.seconds_left(loop))
+                # The first call of a program may take much longer than the next ones.
+                if loop.num_chunks > 1:
+                    bar.announce(limits.seconds_left(loop))
                 bar.update(limits.share_done(loop), loop.iteration, loop.latest())
         loop.log()
 

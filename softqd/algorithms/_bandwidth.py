@@ -1,0 +1,131 @@
+"""A bandwidth that sets itself: SQUAD without a gamma_sq to tune.
+
+A solution whose neighbors overlap with it by ``o`` has the share ``1 / (1 + o)`` of its
+light for itself. The overlap of a population is the number that, put in place of every
+``o``, gives the same mean share: 0 where all solutions are apart, the number of
+neighbors where they coincide. gamma_sq follows a target for it, which is a number
+without a unit: multiplying behaviors or qualities changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from softqd.ops.distances import mask_self, squared_distances
+from softqd.ops.kernels import pair_kernel
+from softqd.types import Problem
+
+# The target falls by this factor from the first iteration to the last: spread, then
+# polish.
+ANNEALING = 8.0
+# Share of the way to the target, on a logarithmic scale, that gamma_sq goes in one
+# iteration.
+GAIN = 0.5
+# Limits of gamma_sq, in standard deviations of the population.
+_LIMITS = (1e-8, 1e4)
+# A behavior's scale is at least this part of its bounded range, or of its largest value
+# where it has none: what varies less is taken for constant.
+_SMALLEST, _SMALLEST_UNBOUNDED = 1e-2, 1e-4
+# Solutions that coincide are told apart by this part of the bandwidth.
+JITTER = 1e-6
+# Overlaps below this count as this.
+_FAINT = 1e-6
+# Solutions looked at for the first bandwidth.
+_NUM_LOOKED_AT = 256
+
+
+class Scale(NamedTuple):
+    """Where the population lies, and how far it reaches, in each dimension."""
+
+    center: Float[Array, " d"]
+    spread: Float[Array, " d"]
+
+    def __call__(self, z: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """Standardized coordinates."""
+        return (z - self.center[None]) / self.spread[None]
+
+
+def scale_of(problem: Problem, z: Float[Array, "n d"]) -> Scale:
+    """The scale of a population, positive also where a behavior is constant."""
+    low, high = problem.bounds(z.shape[1])
+    is_bounded = jnp.asarray(np.isfinite(low) & np.isfinite(high))
+    largest = _SMALLEST_UNBOUNDED * jnp.abs(z).max(0)
+    smallest = jnp.where(is_bounded, _SMALLEST, largest)
+    tiny = jnp.finfo(z.dtype).tiny ** 0.5
+    return Scale(z.mean(0), jnp.maximum(jnp.maximum(z.std(0), smallest), tiny))
+
+
+def mean_overlap(overlap: Float[Array, " m"]) -> Float[Array, ""]:
+    """The overlap of a population, from those of its members.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> mean_overlap(jnp.array([0.0, 1.0]))  # mean share 3/4
+        Array(0.33333337, dtype=float32)
+    """
+    return 1.0 / jnp.mean(1.0 / (1.0 + overlap)) - 1.0
+
+
+def target_overlap(
+    overlap: float, iteration: Int[Array, ""], horizon: Int[Array, ""], most: float
+) -> Float[Array, ""]:
+    """The target at an iteration: from ``overlap * ANNEALING`` down to ``overlap``.
+
+    Args:
+        overlap: The last target.
+        iteration: From 0 on.
+        horizon: Iterations of the run.
+        most: Limit of the target; no population overlaps more than it has neighbors.
+    """
+    left = 1.0 - jnp.clip(iteration / jnp.maximum(horizon - 1, 1), 0.0, 1.0)
+    return jnp.minimum(overlap * ANNEALING**left, most)
+
+
+def first_gamma_sq(
+    z: Float[Array, "n d"], num_neighbors: int, target: Float[Array, ""]
+) -> Float[Array, ""]:
+    """The bandwidth at which a population has the target for its overlap."""
+    n = z.shape[0]
+    num_rows = min(n, _NUM_LOOKED_AT)
+    rows = jnp.arange(num_rows)
+    dist_sq = mask_self(squared_distances(z[:num_rows], z), rows)
+    near = -jax.lax.top_k(-dist_sq, min(num_neighbors, n - 1))[0]
+
+    def halve(_, interval):
+        low, high = interval
+        middle = (low + high) / 2
+        found = mean_overlap(pair_kernel(near, jnp.exp(middle)).sum(1))
+        is_wide = found > target
+        return jnp.where(is_wide, low, middle), jnp.where(is_wide, middle, high)
+
+    limits = tuple(jnp.log(jnp.asarray(x, z.dtype)) for x in _LIMITS)
+    low, high = jax.lax.fori_loop(0, 30, halve, limits)
+    return jnp.exp((low + high) / 2)
+
+
+def steer(
+    gamma_sq: Float[Array, ""],
+    overlap: Float[Array, ""],
+    target: Float[Array, ""],
+    share: float,
+) -> Float[Array, ""]:
+    """The next bandwidth, after a batch that is this share of the population.
+
+    Args:
+        gamma_sq: The bandwidth now.
+        overlap: What it led to; NaN where no solution has a positive quality, which
+            says nothing: the bandwidth stays.
+        target: What it should lead to.
+        share: Size of the batch over size of the population.
+    """
+    gain = 1.0 - (1.0 - GAIN) ** share
+    error = jnp.log(target) - jnp.log(jnp.maximum(overlap, _FAINT))
+    # At most a factor of e in one iteration.
+    step = gain * jnp.clip(error, -1 / GAIN, 1 / GAIN)
+    moved = gamma_sq * jnp.exp(jnp.where(jnp.isnan(overlap), 0.0, step))
+    return jnp.clip(moved, *_LIMITS)
