@@ -31,8 +31,8 @@ _LIMITS = (1e-8, 1e4)
 # A behavior's scale is at least this part of its bounded range, or of its largest value
 # where it has none: what varies less is taken for constant.
 _SMALLEST, _SMALLEST_UNBOUNDED = 1e-2, 1e-4
-# Solutions that coincide are told apart by this part of the bandwidth.
-JITTER = 1e-6
+# Mean overlap with a neighbor from which on a place counts as shared.
+_SHARED = 0.9
 # Overlaps below this count as this.
 _FAINT = 1e-6
 # Solutions looked at for the first bandwidth.
@@ -69,6 +69,24 @@ def mean_overlap(overlap: Float[Array, " m"]) -> Float[Array, ""]:
         Array(0.33333337, dtype=float32)
     """
     return 1.0 / jnp.mean(1.0 / (1.0 + overlap)) - 1.0
+
+
+def crowding(overlap: Float[Array, " m"], others: int) -> Float[Array, " m"]:
+    """How much solutions share their place with all neighbors, from 0 to 1.
+
+    Neighbors at no distance push nowhere: such solutions leave each in a direction of
+    its own. It is 0 long before that matters to solutions that are apart.
+
+    Args:
+        overlap: With the neighbors, of each solution.
+        others: Number of neighbors.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> crowding(jnp.array([2.0, 15.0]), 15)
+        Array([0., 1.], dtype=float32)
+    """
+    return jnp.clip((overlap / others - _SHARED) / (1.0 - _SHARED), 0.0, 1.0)
 
 
 def target_overlap(

@@ -20,7 +20,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.algorithms._bandwidth import (
-    JITTER,
+    crowding,
     first_gamma_sq,
     mean_overlap,
     scale_of,
@@ -68,7 +68,7 @@ class SquadState(NamedTuple):
     optimizer: PyTree  # one optimizer state per solution, step count included
     gamma_sq: Float[Array, ""]  # if the bandwidth sets itself
     horizon: Int[Array, ""]  # iterations of the run, as far as known
-    jitter: Float[Array, "n d"]  # tells solutions apart that coincide
+    direction: Float[Array, "n d"]  # in which a solution leaves a place it shares
 
 
 class SquadInfo(NamedTuple):
@@ -183,12 +183,12 @@ def squad(
         found, spent = evaluate_first(problem, first, evaluate_key, m)
         b = found.behavior
         iteration, horizon = jnp.int32(0), jnp.int32(HORIZON)
-        gamma, jitter = jnp.ones((), b.dtype), jnp.zeros_like(b)
+        gamma, direction = jnp.ones((), b.dtype), jnp.zeros_like(b)
         if is_tuning and others:
             z = behavior_transform(problem, b.shape[1], transform)(b)
             target = target_at(iteration, horizon)
             gamma = first_gamma_sq(scale_of(problem, z)(z), others, target)
-            jitter = jax.random.normal(jax.random.fold_in(key, 0), b.shape, b.dtype)
+            direction = jax.random.normal(jax.random.fold_in(key, 0), b.shape, b.dtype)
         return SquadState(
             key=key,
             iteration=iteration,
@@ -199,23 +199,23 @@ def squad(
             optimizer=jax.vmap(optimizer.init)(first),
             gamma_sq=gamma,
             horizon=horizon,
-            jitter=jitter,
+            direction=direction,
         )
 
     def step(problem: Problem, state: SquadState) -> tuple[SquadState, SquadInfo]:
         to_space = behavior_transform(problem, state.behavior.shape[1], transform)
-        to_z, jitter = to_space, None
+        to_z = to_space
         if is_tuning:
             scale = scale_of(problem, to_space(state.behavior))
             to_z = lambda b: scale(to_space(b))  # noqa: E731
-            jitter = JITTER * jnp.sqrt(state.gamma_sq) * state.jitter
         key, order_key, evaluate_key = jax.random.split(state.key, 3)
         order = jax.random.permutation(order_key, n)
         z, quality = to_z(state.behavior), state.quality
         root = safe_sqrt(quality)
         if is_tuning:
-            z += jitter
             gammas, target = state.gamma_sq, target_at(state.iteration, state.horizon)
+            tiny = jnp.finfo(quality.dtype).tiny
+            unit = jnp.maximum(jnp.abs(quality).mean(), tiny)
         else:
             # The published runs clip the first cached qualities up to this floor.
             floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
@@ -236,8 +236,6 @@ def squad(
             old, batch_z, pullback = evaluation.evaluate_with_vjp(
                 problem, solutions, keys[0], to_z
             )
-            if jitter is not None:
-                batch_z += jitter[rows]
             all_z = _write(all_z, batch_z, start)
             all_root = _write(all_root, safe_sqrt(old.quality), start)
 
@@ -249,9 +247,14 @@ def squad(
                 pull, push = cotangents(
                     old.quality, rep, gamma, weight, protect_quality
                 )
-                found = mean_overlap(rep.overlap / all_root.mean())
+                overlaps = rep.overlap / all_root.mean()
+                found = mean_overlap(overlaps)
                 total += found * size
                 if is_tuning:
+                    leaving = crowding(overlaps, others) * weight / jnp.sqrt(gamma)
+                    push += (leaving * old.quality)[:, None] * state.direction[rows]
+                    # In units of the population's quality.
+                    pull, push = pull / unit, push / unit
                     gammas = steer(gammas, found, target, size / n)
             # Computed once: its consumers would each compute it again.
             gradient = jax.lax.optimization_barrier(pullback(pull, push))
@@ -261,10 +264,7 @@ def squad(
             solutions = jax.vmap(optax.apply_updates)(solutions, updates)
 
             new = evaluation.evaluate(problem, solutions, keys[1])
-            new_z = to_z(new.behavior)
-            if jitter is not None:
-                new_z += jitter[rows]
-            all_z = _write(all_z, new_z, start)
+            all_z = _write(all_z, to_z(new.behavior), start)
             all_root = _write(all_root, safe_sqrt(new.quality), start)
             finite = _row_finite((gradient, old, new))
             return (all_z, all_root, gammas, total), (solutions, moments, new, finite)
@@ -285,7 +285,7 @@ def squad(
             optimizer=moments,
             gamma_sq=gammas if is_tuning else state.gamma_sq,
             horizon=state.horizon,
-            jitter=state.jitter,
+            direction=state.direction,
         )
         info = SquadInfo(
             evaluations=jnp.int32(2 * n),
