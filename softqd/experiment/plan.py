@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,6 +115,38 @@ def methods_of(
     ]
 
 
+def grid_methods(
+    problem: Problem | str,
+    algorithm: str,
+    points: Mapping[str, Mapping[str, Any]],
+    settings: Sequence[str] = (),
+    iterations: int | None = None,
+) -> tuple[Problem, list[Method]]:
+    """The problem, and one algorithm with several settings.
+
+    Args:
+        problem: A name or a `Problem`.
+        algorithm: A name.
+        points: What to call a method, to the settings it has of its own.
+        settings: ``name=value`` for all, of the problem or the algorithm.
+        iterations: Of every method; by default the preset's.
+
+    Raises:
+        ValueError: If a name or a setting is unknown.
+    """
+    if isinstance(problem, Problem):  # it has its own settings
+        settings = [s if "." in s.split("=")[0] else f"algorithm.{s}" for s in settings]
+    base = _config_of(problem, algorithm, list(settings))
+    if iterations is not None:
+        base["run"]["iterations"] = iterations
+    ready = problem if isinstance(problem, Problem) else configs.build_problem(base)
+    methods = []
+    for name, own in points.items():
+        table = configs.complete_algorithm({**base["algorithm"], **own})
+        methods.append(_method(name, {**base, "algorithm": table}, ready))
+    return ready, methods
+
+
 def _split_settings(
     settings: Sequence[str], algorithms: Sequence[str]
 ) -> tuple[list[str], dict[str, list[str]]]:
@@ -176,11 +208,14 @@ def cost_of(algorithm: Algorithm) -> Cost:
 
 
 def with_budgets(
-    methods: Sequence[Method], evaluations: int | None
+    methods: Sequence[Method],
+    evaluations: int | None,
+    kind_of: Callable[[Method], str] = lambda method: method.name,
 ) -> tuple[int, list[Method]]:
     """Give every method the same budget; by default the smallest preset's.
 
-    Methods whose first population alone costs more cannot run.
+    Methods whose first population alone costs more cannot run. Those of one kind are
+    known to cost the same.
 
     Returns:
         The budget, and the methods with ``evaluations`` in their configuration.
@@ -190,10 +225,13 @@ def with_budgets(
     """
     methods = list(methods)
     costs: dict[str, Cost] = {}
+    kinds: dict[str, Cost] = {}
     for i, method in enumerate(methods):
         if method.algorithm is not None:
             try:
-                costs[method.name] = cost_of(method.algorithm)
+                kind = kind_of(method)
+                kinds[kind] = kinds.get(kind) or cost_of(method.algorithm)
+                costs[method.name] = kinds[kind]
             except Exception as error:
                 methods[i] = method._replace(algorithm=None, error=str(error))
     spent = [
