@@ -22,6 +22,7 @@ def figure(
         str | None,
         typer.Option(help="What to draw, in curves, distributions and sweep."),
     ] = None,
+    dpi: Annotated[int, typer.Option(min=1, help="Of a PNG.")] = 300,
 ) -> None:
     """Draw a figure of a run, a comparison or a sweep."""
     from softqd.report.figures import KINDS, draw_figure
@@ -34,4 +35,6 @@ def figure(
         return
     path = out or Path(f"{kind}.pdf")
     drawn = draw_figure(kind, folders or [], metric)
-    console.print(f"wrote {save_figure(drawn, path)}", highlight=False, soft_wrap=True)
+    console.print(
+        f"wrote {save_figure(drawn, path, dpi)}", highlight=False, soft_wrap=True
+    )

@@ -39,7 +39,7 @@ ALLOWED = {
 }
 
 
-FIGURES = ("plots.py", "gallery.py", "fields.py", "comparisons.py")
+FIGURES = ("plots.py", "gallery.py", "fields.py", "comparisons.py", "style.py")
 
 
 def imported_rooms(path):

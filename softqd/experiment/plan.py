@@ -233,7 +233,9 @@ def with_budgets(
                 kinds[kind] = kinds.get(kind) or cost_of(method.algorithm)
                 costs[method.name] = kinds[kind]
             except Exception as error:
-                methods[i] = method._replace(algorithm=None, error=str(error))
+                methods[i] = method._replace(
+                    algorithm=None, error=_reason(method.algorithm, error)
+                )
     spent = [
         cost.start + cost.step * _iterations(method)
         for method in methods
@@ -242,9 +244,44 @@ def with_budgets(
     budget = evaluations or min(spent, default=0)
     limited = [_limited(m, costs.get(m.name), budget) for m in methods]
     if all(method.algorithm is None for method in limited):
-        reasons = "; ".join(f"{m.name}: {m.error}" for m in limited)
-        raise ValueError(f"no algorithm can run on this problem: {reasons}")
+        raise ValueError(f"no algorithm can run on this problem: {_reasons(limited)}")
     return budget, limited
+
+
+def _reasons(methods: Sequence[Method]) -> str:
+    """Every reason once, with the methods it is about."""
+    names: dict[str, list[str]] = {}
+    for method in methods:
+        names.setdefault(method.error, []).append(method.name)
+    return "; ".join(
+        ", ".join(some[:3])
+        + f" and {len(some) - 3} more" * (len(some) > 3)
+        + f": {why}"
+        for why, some in names.items()
+    )
+
+
+def _reason(algorithm: Algorithm, error: Exception) -> str:
+    """Why an algorithm cannot run: often, `evaluate` cannot be differentiated."""
+    problem = algorithm.problem
+    if problem is None or problem.sample is None:
+        return str(error)
+    key = jax.random.key(0)
+    keys = (key,) if problem.is_stochastic else ()
+
+    def total(solution: Any) -> Any:
+        quality, behavior = problem.evaluate(solution, *keys)
+        return quality + behavior.sum()
+
+    try:
+        jax.eval_shape(jax.grad(total), jax.eval_shape(problem.sample, key))
+    except Exception as cause:
+        return (
+            f"it needs gradients, and evaluate of problem {problem.name!r} cannot be "
+            f"differentiated ({str(cause).rstrip('.')}); use dns or sep_cma_mae, which "
+            "need none"
+        )
+    return str(error)
 
 
 def _iterations(method: Method) -> int:

@@ -177,6 +177,7 @@ def _draw_boxes(axes: Any, table: Mapping[str, Sequence[float]]) -> None:
     boxes = axes.boxplot(
         [table[name] for name in names],
         whis=(0, 100),
+        showfliers=False,
         widths=0.6,
         medianprops={"color": "black"},
     )

@@ -29,7 +29,7 @@ _HISTORY = ("iteration", "evaluations", "mean_quality", "max_quality")
 class Kind(NamedTuple):
     """A kind of figure: of what folders, and how it is drawn."""
 
-    takes: str  # 'run', 'runs', 'comparison', 'comparison or sweep', 'sweep'
+    takes: str  # 'run', 'runs', 'comparison' (a sweep is one too) or 'sweep'
     about: str
     draw: Callable  # (folders, metric) -> figure
 
@@ -80,16 +80,23 @@ def draw_figure(
     see = f"choose from {', '.join(KINDS)}"
     chosen: Kind = lookup("figure", kind, KINDS, see)
     paths = [Path(folder) for folder in folders]
-    if chosen.takes != "runs" and len(paths) != 1:
+    if not paths or (chosen.takes != "runs" and len(paths) > 1):
         raise ValueError(
-            f"figure {kind!r} takes one {chosen.takes} folder; got {len(paths)}; draw "
-            "one figure for each"
+            f"figure {kind!r} takes one {chosen.takes.rstrip('s')} folder; got "
+            f"{len(paths)}; write softqd figure {kind} DIR --out FILE.pdf for each"
         )
     if metric is not None and kind not in _WITH_METRIC:
         raise ValueError(
             f"figure {kind!r} takes no metric; leave it out, or choose from "
             f"{', '.join(_WITH_METRIC)}"
         )
+    command = "compare" if chosen.takes == "comparison" else "sweep"
+    for path in paths if chosen.takes in ("comparison", "sweep") else []:
+        if not (path / f"{chosen.takes}.json").exists():
+            raise FileNotFoundError(
+                f"{path} is not a {chosen.takes} folder: it has no "
+                f"{chosen.takes}.json; give the --out of 'softqd {command}'"
+            )
     return chosen.draw(paths if chosen.takes == "runs" else paths[0], metric)
 
 

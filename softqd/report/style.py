@@ -9,6 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+from matplotlib.figure import Figure
+
 STYLE: dict[Any, Any] = {
     "figure.dpi": 120,
     "font.size": 9,
@@ -17,7 +20,7 @@ STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "grid.alpha": 0.25,
     "pdf.fonttype": 42,  # text stays text, as journals ask
-    "ps.fonttype": 42,
+    "svg.hashsalt": "softqd",
 }
 QUALITY = "viridis"
 LIGHT = "inferno"
@@ -51,12 +54,13 @@ def look(number: int) -> dict[str, Any]:
     return {"color": PALETTE[place], "marker": marker}
 
 
-def save_figure(figure: Any, path: str | Path) -> Path:
+def save_figure(figure: Figure, path: str | Path, dpi: int | None = None) -> Path:
     """Write a figure as PDF, PNG or SVG, the same bytes every time.
 
     Args:
         figure: From any function of `softqd.report`.
         path: Where to; its ending says the format.
+        dpi: Pixels per inch of a PNG, and of what is pixels in the others.
 
     Raises:
         ValueError: If the ending is another.
@@ -69,5 +73,7 @@ def save_figure(figure: Any, path: str | Path) -> Path:
         )
     no_date = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata=no_date.get(path.suffix.lower()))
+    with matplotlib.rc_context(STYLE):
+        metadata = no_date.get(path.suffix.lower())
+        figure.savefig(path, metadata=metadata, dpi=dpi or "figure")
     return path
