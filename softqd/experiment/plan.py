@@ -24,8 +24,13 @@ class Method(NamedTuple):
 
     @property
     def folder_name(self) -> str:
-        """Its folder; ``module:factory`` would not be a name everywhere."""
-        return self.name.replace(":", ".")
+        """Its folder."""
+        return folder_name(self.name)
+
+
+def folder_name(name: str) -> str:
+    """The folder of a method; ``module:factory`` would not be a name everywhere."""
+    return name.replace(":", ".")
 
 
 class Cost(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -35,7 +35,7 @@ def curve_bands(
         [0.0, 2.0, 3.0]
     """
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.6, 3.2), layout="constrained")
+        figure = Figure(figsize=(_width(curves), 3.2), layout="constrained")
         axes = figure.subplots()
         for number, (name, (x, y)) in enumerate(curves.items()):
             x, y = np.asarray(x, float), np.asarray(y, float)
@@ -53,6 +53,7 @@ def curve_bands(
             )
         seeds = {len(y) for _, y in curves.values()}
         axes.set(xlabel=x_label, ylabel=y_label)
+        axes.locator_params(axis="x", nbins=5)
         axes.set_title(f"mean ± standard error, {_seeds_text(seeds)}", fontsize=8)
         _legend(figure)
     return figure
@@ -100,7 +101,7 @@ def setting_curves(
     is_number = all(_is_number(x) for x in everything)
     categories = list(dict.fromkeys(map(str, everything)))
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.6, 3.2), layout="constrained")
+        figure = Figure(figsize=(_width(series), 3.2), layout="constrained")
         axes = figure.subplots()
         for number, (name, (xs, ys)) in enumerate(series.items()):
             mean, error = mean_and_error(ys)
@@ -142,7 +143,7 @@ def tradeoff(
         connect: Join the points in their order, as for values of one setting.
     """
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+        figure = Figure(figsize=(_width(points), 3.6), layout="constrained")
         axes = figure.subplots()
         centers = []
         for number, (name, (x, y)) in enumerate(points.items()):
@@ -192,6 +193,11 @@ def _draw_boxes(axes: Any, table: Mapping[str, Sequence[float]]) -> None:
             number + 1 + shift, values, linestyle="none", ms=3.5, alpha=0.7, **style
         )
     axes.set_xticks(range(1, len(names) + 1), names, rotation=30, ha="right")
+
+
+def _width(names: Iterable[str]) -> float:
+    """Inches for the axes, and for a legend of these names beside them."""
+    return 4.4 + 0.065 * max(map(len, names), default=0)
 
 
 def _legend(figure: Figure) -> None:

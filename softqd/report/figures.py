@@ -14,7 +14,7 @@ import numpy as np
 
 from softqd.experiment import config as configs
 from softqd.experiment.comparison import COMPARED, Comparison, load_comparison
-from softqd.experiment.config import ConfigError
+from softqd.experiment.plan import folder_name
 from softqd.experiment.result import Result, load, load_history
 from softqd.experiment.sweep import Sweep, load_sweep
 from softqd.metrics import centroids_of
@@ -52,12 +52,9 @@ class Run(NamedTuple):
     def behavior_names(self) -> tuple[str, ...]:
         """Of the problem, or numbers."""
         dim = self.population.behavior.shape[1]
-        problem = self.problem
-        return (
-            tuple(gallery.behavior_names(problem, dim))
-            if problem
-            else tuple(f"behavior {i + 1}" for i in range(dim))
-        )
+        if self.problem is not None:
+            return gallery.behavior_names(self.problem, dim)
+        return tuple(f"behavior {i + 1}" for i in range(dim))
 
 
 def draw_figure(
@@ -104,9 +101,12 @@ def save_experiment_figures(folder: Path, each_run: bool = False) -> list[Path]:
     """Write the figures of a comparison's folder and return their paths.
 
     Args:
-        folder: As ``softqd compare`` writes it.
+        folder: As ``softqd compare`` writes it; if no run finished, nothing is drawn.
         each_run: Also those of every run folder that has none yet.
     """
+    entries = load_comparison(folder).algorithms.values()
+    if not any(entry.seeds for entry in entries):
+        return []
     kinds = ("curves", "distributions")
     paths = [
         save_figure(draw_figure(kind, [folder]), folder / "figures" / f"{kind}.png")
@@ -152,7 +152,7 @@ def load_run(folder: Path, problem: Problem | None = None) -> Run:
         if problem is None:
             problem = configs.build_problem(configs.from_file(folder / "config.toml"))
         bounds = problem.bounds(dim)
-    except ConfigError:
+    except (ValueError, OSError):  # of another place, or its weights are not here
         problem, bounds = None, (np.full(dim, -np.inf), np.full(dim, np.inf))
     return Run(folder.name, result, population, bounds, problem)
 
@@ -261,7 +261,7 @@ def _curves(folder: Path, metric: str | None) -> Any:
     column = metric or "mean_quality"
     curves = {}
     for name, entry in comparison.algorithms.items():
-        place = folder / name.replace(":", ".")
+        place = folder / folder_name(name)
         histories = [load_history(place / f"seed_{seed}") for seed in entry.seeds]
         for history in histories:
             lookup("column", column, history, f"{name} logs {', '.join(history)}")

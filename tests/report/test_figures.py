@@ -1,3 +1,4 @@
+import dataclasses
 import shutil
 
 import numpy as np
@@ -119,6 +120,23 @@ def test_tradeoff_of_a_sweep_and_of_a_comparison(folders):
         axes = draw_figure("tradeoff", [folders / name]).axes[0]
         assert len(axes.containers) == number
         assert axes.get_xlabel() == "Vendi score"
+
+
+def test_a_run_of_a_problem_from_python_has_no_bounds(folders, tmp_path):
+    result = softqd.load(folders / "run")
+    dataclasses.replace(result, config={"problem": "mine"}).save(tmp_path)
+    axes = draw_figure("parallel", [tmp_path]).axes[0]
+    high = result.population.behavior.max(0)
+    assert [text.get_text() for text in axes.texts] == [f"{h:.3g}" for h in high]
+    with pytest.raises(ValueError, match="cannot render its solutions"):
+        draw_figure("gallery", [tmp_path])
+
+
+def test_an_experiment_without_a_finished_run_has_no_figures(tmp_path):
+    nothing = {name: [] for name in values_of(0.0)}
+    entries = {"squad": Entry({}, [], nothing, {0: "it failed"})}
+    conclude({"name": "sphere"}, 20, entries, {}).save(tmp_path)
+    assert save_experiment_figures(tmp_path) == []
 
 
 def test_galleries_need_a_picture(folders):
