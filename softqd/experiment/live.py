@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -52,7 +53,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 def braille_scatter(
     points: Float[np.ndarray, "n 2"],
-    bounds: tuple[Sequence[float], Sequence[float]],
+    bounds: tuple[Any, Any],
     width: int,
     height: int,
 ) -> list[str]:

@@ -26,12 +26,17 @@ function number(value, digits = 6) {
   if (Number.isInteger(value)) return value.toLocaleString("en-US");
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(digits - 2);
-  return String(Number(value.toPrecision(digits)));
+  const rounded = Number(value.toPrecision(digits));
+  return size >= 1e4 ? rounded.toLocaleString("en-US") : String(rounded);
 }
 
 function plusMinus(value, stderr, digits) {
   const error = stderr == null ? "" : ` \u00b1 ${number(stderr, 2)}`;
   return number(value, digits) + error;
+}
+
+function shortened(text, room) {
+  return text.length > room ? `${text.slice(0, Math.max(3, room - 1))}\u2026` : text;
 }
 
 function words(name) {

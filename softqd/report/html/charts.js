@@ -93,15 +93,18 @@ function legend(series) {
 function stripChart(host, rows, name) {
   const svg = d3.create("svg").attr("role", "img").attr("aria-label", `${name} of every run`);
   host.append(svg.node());
-  const height = 34 * rows.length + 50;
-  const margin = { ...MARGIN, left: 14, top: 4 };
+  const height = 34 * rows.length + 46;
   const draw = (width) => {
+    const longest = d3.max(rows, (row) => row.name.length);
+    const margin = { ...MARGIN, left: Math.min(width / 3, 7.2 * longest + 14), top: 4 };
+    const room = (margin.left - 14) / 7.2;
     const all = rows.flatMap((r) => [...r.values, r.low, r.high]).filter((v) => v != null);
     const x = d3.scaleLinear(spread(all, 0.08), [margin.left, width - margin.right]);
     const group = frame(svg, width, height, x, null, [name, ""], margin);
     rows.forEach((row, i) => {
-      const middle = margin.top + 34 * i + 22;
-      group.append("text").attr("class", "row").attr("x", margin.left).attr("y", middle - 9).text(row.name);
+      const middle = margin.top + 34 * i + 18;
+      const label = group.append("text").attr("class", "row").attr("x", margin.left - 10).attr("y", middle + 4);
+      label.attr("text-anchor", "end").text(shortened(row.name, room)).append("title").text(row.name);
       if (row.mean == null) return;
       const mark = group.append("g").attr("stroke", row.color).attr("stroke-width", 2);
       if (row.low != null) mark.append("line").attr("x1", x(row.low)).attr("x2", x(row.high)).attr("y1", middle).attr("y2", middle);

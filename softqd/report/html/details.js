@@ -43,7 +43,7 @@ function behaviorRow(axis, value) {
 }
 
 function neighborList(model) {
-  const near = neighborsOf(model, model.current, 5);
+  const near = model.neighbors;
   if (!near.length) return el("p", { class: "muted" }, "There are no others.");
   const item = ([distance, i]) => {
     const source = pictureOf(model.run, i);

@@ -15,12 +15,14 @@ function makeModel(run) {
     selected: new Uint8Array(run.num).fill(1),
     count: run.num,
     current: -1,
+    neighbors: [], // of the current one: [distance, member]
     hovered: -1,
     order: d3.range(run.num).sort((a, b) => axes[dim].values[a] - axes[dim].values[b]),
     on: d3.dispatch("select", "inspect", "hover", "axes", "hue"),
   };
   model.inspect = (i) => {
     model.current = i;
+    model.neighbors = neighborsOf(model, i, 5);
     model.on.call("inspect");
   };
   model.hover = (i) => {
@@ -29,9 +31,10 @@ function makeModel(run) {
     model.on.call("hover");
   };
   model.setAxes = (x, y) => {
+    const hadRectangle = model.rectangle !== null;
     Object.assign(model, { x, y, rectangle: null });
+    if (hadRectangle) refilter(model);
     model.on.call("axes");
-    refilter(model);
   };
   model.setFilter = (axis, range) => {
     if (range) model.filters.set(axis, range);
@@ -72,27 +75,26 @@ function refilter(model) {
   model.milliseconds = performance.now() - began;
 }
 
+// A solution's color, from a table: making one for each would take most of the time.
 function hueOf(model) {
   const { values } = model.axes[model.hue];
-  const [low, high] = model.axes[model.hue].values.length ? d3.extent(values) : [0, 1];
-  const span = high - low || 1;
-  return (i) => ramp((values[i] - low) / span);
+  const [low, high] = d3.extent(values);
+  const shades = d3.range(128).map((k) => ramp(k / 127));
+  return (i) => shades[Math.round((127 * (values[i] - low)) / (high - low || 1))];
 }
 
 // Nearest others by behavior, sides of the space scaled to 1.
 function neighborsOf(model, member, num) {
   const axes = model.axes.slice(0, model.dim);
-  const found = [];
-  for (let i = 0; i < model.run.num; i++) {
-    if (i === member) continue;
-    let sum = 0;
-    for (const { values, domain } of axes) {
-      const gap = (values[i] - values[member]) / (domain[1] - domain[0]);
-      sum += gap * gap;
-    }
-    found.push([Math.sqrt(sum), i]);
+  const squares = new Float64Array(model.run.num);
+  for (const { values, domain } of axes) {
+    const span = domain[1] - domain[0];
+    for (let i = 0; i < squares.length; i++) squares[i] += ((values[i] - values[member]) / span) ** 2;
   }
-  return d3.quickselect(found, Math.min(num, found.length - 1), 0, found.length - 1, (a, b) => a[0] - b[0])
+  const found = [...squares].map((square, i) => [Math.sqrt(square), i]);
+  found.splice(member, 1);
+  if (found.length <= num) return found.sort((a, b) => a[0] - b[0]);
+  return d3.quickselect(found, num, 0, found.length - 1, (a, b) => a[0] - b[0])
     .slice(0, num).sort((a, b) => a[0] - b[0]);
 }
 

@@ -17,7 +17,9 @@ function parallelView(model) {
     showRanges(view);
   });
   model.on.on("inspect.parallel", () => markLine(view)).on("hover.parallel", () => markLine(view));
-  const hint = el("p", { class: "muted" }, "One line per solution. Drag along an axis to select a range of it; click it to let go.");
+  const isTouch = matchMedia("(pointer: coarse)").matches; // there, a finger scrolls
+  const how = isTouch ? "Ranges are set under 'Select by numbers'." : "Drag along an axis to select a range of it; click it to let go.";
+  const hint = el("p", { class: "muted" }, `One line per solution. ${how}`);
   view.again = again;
   return card("All behaviors at once", { id: "behaviors" }, hint, host);
 }
@@ -54,10 +56,6 @@ function layoutParallel(view, room) {
   showRanges(view);
 }
 
-function shortened(text, room) {
-  return text.length > room ? `${text.slice(0, Math.max(3, room - 1))}\u2026` : text;
-}
-
 // Ranges that were set elsewhere appear as brushes, too.
 function showRanges(view) {
   if (!view.brushes) return;
@@ -65,8 +63,9 @@ function showRanges(view) {
   view.brushes.each(function (k) {
     const range = model.filters.get(k);
     const drawn = d3.brushSelection(this);
-    const [low, high] = view.y[k].range();
-    const wanted = range && [view.y[k](range[1]), view.y[k](range[0])].map((p) => Math.max(high, Math.min(low, p)));
+    const [low, high] = view.y[k].domain();
+    const within = (value) => view.y[k](Math.max(low, Math.min(high, value)));
+    const wanted = range && [within(range[1]), within(range[0])];
     const isSame = wanted ? drawn && Math.abs(drawn[0] - wanted[0]) + Math.abs(drawn[1] - wanted[1]) < 1 : !drawn;
     if (!isSame) d3.select(this).call(view.brush.move, wanted || null);
   });

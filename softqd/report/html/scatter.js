@@ -63,7 +63,7 @@ function layoutScatter(view, width) {
   view.marks = svg.append("g").attr("class", "marks");
   const places = (i) => [view.x(x.values[i]), view.y(y.values[i])];
   view.place = places;
-  view.nearest = d3.Delaunay.from(d3.range(model.run.num), (i) => places(i)[0], (i) => places(i)[1]);
+  view.nearest = null; // made when the pointer first comes
   addBrush(view);
   svg.on("pointermove", (event) => model.hover(pointed(view, d3.pointer(event, svg.node()))));
   svg.on("pointerleave", () => model.hover(-1));
@@ -103,7 +103,8 @@ function addBrush(view) {
 }
 
 function pointed(view, [left, top]) {
-  const found = view.nearest.find(left, top);
+  view.nearest ??= d3.Delaunay.from(view.model.order, (i) => view.place(i)[0], (i) => view.place(i)[1]);
+  const found = view.model.order[view.nearest.find(left, top)];
   if (!(found >= 0)) return -1;
   const [x, y] = view.place(found);
   return Math.hypot(x - left, y - top) < 28 ? found : -1;
@@ -112,24 +113,20 @@ function pointed(view, [left, top]) {
 function drawPoints(view) {
   const { model, context, width, height } = view;
   const [x, y] = [model.axes[model.x].values, model.axes[model.y].values];
-  const hue = hueOf(model);
   const radius = Math.max(1.6, Math.min(4, 90 / Math.sqrt(model.run.num + 200)));
-  const faint = style("faint");
-  const dot = (i, size) => {
+  const hue = hueOf(model);
+  const dot = (i, size, fill) => {
+    context.fillStyle = fill;
     context.beginPath();
     context.arc(view.x(x[i]), view.y(y[i]), size, 0, 7);
     context.fill();
   };
   context.clearRect(0, 0, width, height);
   if (model.isFiltered) {
-    context.fillStyle = faint;
-    for (const i of model.order) if (!model.selected[i]) dot(i, radius * 0.8);
+    const faint = style("faint");
+    for (const i of model.order) if (!model.selected[i]) dot(i, 0.8 * radius, faint);
   }
-  for (const i of model.order) {
-    if (!model.selected[i]) continue;
-    context.fillStyle = hue(i);
-    dot(i, radius);
-  }
+  for (const i of model.order) if (model.selected[i]) dot(i, radius, hue(i));
 }
 
 function markPoints(view) {
@@ -137,7 +134,7 @@ function markPoints(view) {
   if (!marks) return;
   const rings = [];
   if (model.current >= 0) {
-    for (const [, i] of neighborsOf(model, model.current, 5)) rings.push({ i, kind: "near" });
+    for (const [, i] of model.neighbors) rings.push({ i, kind: "near" });
     rings.push({ i: model.current, kind: "current" });
   }
   if (model.hovered >= 0) rings.push({ i: model.hovered, kind: "hovered" });

@@ -14,8 +14,8 @@ function valueMap(model, sigma, side = MAP_SIDE) {
     const place = (at - axis.domain[0]) / step;
     const first = Math.max(0, Math.ceil(place - (REACH * sigma) / step));
     const last = Math.min(side - 1, Math.floor(place + (REACH * sigma) / step));
-    const factors = [];
-    for (let k = first; k <= last; k++) factors.push(Math.exp(-(((k - place) * step) ** 2) / (2 * sigma * sigma)));
+    const factors = new Float64Array(Math.max(0, last - first + 1));
+    for (let k = 0; k < factors.length; k++) factors[k] = Math.exp(-(((first + k - place) * step) ** 2) / (2 * sigma * sigma));
     return [first, factors];
   };
   for (let i = 0; i < model.run.num; i++) {
@@ -93,7 +93,10 @@ function lightImage(value, best) {
     for (let c = 0; c < MAP_SIDE; c++) {
       const shade = shades[Math.min(255, Math.round((255 * value[r * MAP_SIDE + c]) / best))];
       const place = 4 * ((MAP_SIDE - 1 - r) * MAP_SIDE + c); // y upwards
-      image.data.set([shade.r, shade.g, shade.b, 255], place);
+      image.data[place] = shade.r;
+      image.data[place + 1] = shade.g;
+      image.data[place + 2] = shade.b;
+      image.data[place + 3] = 255;
     }
   }
   const small = el("canvas", { width: MAP_SIDE, height: MAP_SIDE });
