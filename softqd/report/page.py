@@ -127,6 +127,8 @@ def build_page(data: dict[str, Any], pictures: Sequence[Sequence[str]]) -> str:
 
 
 def _write(path: Path, data: dict[str, Any], pictures: list[list[str]]) -> Path:
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file with --out")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, build_page(data, pictures))

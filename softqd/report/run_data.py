@@ -220,6 +220,11 @@ def _check_folder(folder: Path) -> None:
             f"{folder} holds a run that has not finished; continue it with 'softqd run "
             f"{folder}/config.toml --out {folder} --resume'"
         )
+    if any(folder.glob("*/seed_*")) or any(folder.glob("*/unfinished")):
+        raise ValueError(
+            f"{folder} holds a comparison that has not finished; call the same 'softqd "
+            f"compare' again, or give its finished runs, such as {folder}/*/seed_0"
+        )
     raise ValueError(
         f"{folder} is neither a run folder (it has no population.npz) nor a comparison "
         f"(no comparison.json); make one with 'softqd run PROBLEM --out {folder}'"

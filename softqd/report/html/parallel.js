@@ -87,7 +87,8 @@ function drawLines(view) {
   const chosen = model.order.filter((i) => model.selected[i]);
   const others = model.isFiltered ? model.order.filter((i) => !model.selected[i]) : [];
   const lines = [...others, ...chosen];
-  const clarity = Math.max(0.08, Math.min(0.8, 60 / Math.sqrt(chosen.length * 20 + 1)));
+  const clarity = (num) => Math.max(0.08, Math.min(0.8, 13 / Math.sqrt(num + 1)));
+  const [clear, pale] = [clarity(chosen.length), 0.5 * clarity(others.length)];
   context.clearRect(0, 0, width, height);
   context.lineWidth = 1;
   let next = 0;
@@ -97,7 +98,7 @@ function drawLines(view) {
     while (next < lines.length && performance.now() < end) {
       const isChosen = next >= others.length;
       const i = lines[next++];
-      context.globalAlpha = isChosen ? clarity : 0.12;
+      context.globalAlpha = isChosen ? clear : pale;
       context.strokeStyle = isChosen ? hue(i) : faint;
       context.beginPath();
       traceLine(view, context, i);
