@@ -24,7 +24,7 @@ from softqd.experiment.progress import duration
 from softqd.types import Problem
 
 # Least seconds between two pictures: the population has to come from the device.
-_PAUSE = 0.25
+_PAUSE = 0.5
 _BLOCKS = "▁▂▃▄▅▆▇█"
 # Bits of a braille character, by row and column of its dots (Unicode, U+2800).
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
@@ -99,7 +99,8 @@ class LivePanel:
 
     def announce(self, seconds: float) -> None:
         """Remember how long the run will go on."""
-        self._left = f"{duration(seconds)} left" if math.isfinite(seconds) else ""
+        is_known = 0 < seconds < math.inf
+        self._left = f"{duration(seconds)} left" if is_known else ""
 
     def look(self, point: LogPoint) -> None:
         """Remember the newest log point: the run's callback."""
@@ -125,12 +126,16 @@ class LivePanel:
         lines = braille_scatter(*self._view(behavior, quality), width, height)
         numbers = self._numbers(share, iteration, latest, len(quality))
         table.add_row(Text("\n".join(lines), style="green"), numbers)
-        done = round(share * (size.width - 6))
-        bar = Text("━" * done, style="green") + Text(
-            "━" * (size.width - 6 - done), "dim"
-        )
-        axes = "behavior 1 and 2" if behavior.shape[1] > 1 else "behavior 1, quality"
-        return Panel(Group(table, bar), title=f"population: {axes}", title_align="left")
+        room = size.width - 4  # within the frame
+        done = round(share * room)
+        bar = Text("━" * done, style="green") + Text("━" * (room - done), "dim")
+        title = f"population: {self._axes(behavior.shape[1])}"
+        return Panel(Group(table, bar), title=Text(title), title_align="left")
+
+    def _axes(self, dim: int) -> str:
+        numbered = [f"behavior {i + 1}" for i in range(dim)]
+        names = list(self._problem.behavior_names or numbered)
+        return " and ".join([*names, "quality"][:2])
 
     def _view(self, behavior: np.ndarray, quality: np.ndarray):
         """Two columns to draw, and their limits."""

@@ -47,7 +47,7 @@ def test_watching_changes_nothing(bowl, bounds):
     plain = softqd.run(algorithm, num_iterations=20)
     np.testing.assert_array_equal(seen.population.solutions, plain.population.solutions)
     text = lines.getvalue()
-    assert "behavior 1 and 2" in text
+    assert "behavior 1 and behavior 2" in text
     assert "20 (100%)" in text
     assert f"{plain.history['mean_quality'][-1]:.5g}" in text
 
@@ -67,4 +67,4 @@ def test_one_behavior_is_drawn_against_quality():
             progress=panel,
             callback=panel.look,
         )
-    assert "behavior 1, quality" in lines.getvalue()
+    assert "behavior 1 and quality" in lines.getvalue()
