@@ -37,7 +37,7 @@ def announce_run(
 ) -> None:
     """Write the page of a run that has just ended, and say where it is."""
     from softqd.report.page import write_run_report
-    from softqd.report.run_data import Run
+    from softqd.report.reading import Run
 
     run = Run(result, metrics, problem)
     path = folder / "report.html"

@@ -17,13 +17,12 @@ from softqd.experiment.comparison import (
     load_comparison,
 )
 from softqd.experiment.result import COUNTS
+from softqd.report.reading import Header, Run, read_header, read_run
 from softqd.report.run_data import (
-    Run,
     finite,
     label_of,
     name_of,
     problem_name,
-    read_run,
     run_data,
     thinned,
 )
@@ -32,10 +31,11 @@ _NOT_CURVES = {"iteration", *COUNTS, "seconds"}
 
 
 class Gathered(NamedTuple):
-    """Runs of one problem: algorithm to seed to run, and what compares them."""
+    """Runs of one problem, by algorithm."""
 
     comparison: Comparison
-    runs: dict[str, dict[int, Run]]
+    shown: dict[str, Run]  # the one with the lowest seed
+    histories: dict[str, list[dict[str, np.ndarray]]]  # of all seeds
     problem: str
     notes: list[str]
 
@@ -55,54 +55,71 @@ def gather(folders: Sequence[Path]) -> Gathered:
     if len(folders) == 1:
         return _saved(folders[0])
     places = list(itertools.chain(*(_run_folders(folder) for folder in folders)))
-    runs: dict[Path, Run] = {}
-    problem = None
-    for place in places:  # one problem serves all
-        runs[place] = read_run(place, problem)
-        problem = problem or runs[place].problem
-    _refuse_mixed(runs)
-    groups: dict[str, dict[int, Path]] = {}
-    labels = _labels(runs)
-    for place, run in runs.items():
-        _refuse_without_metrics(place)
-        seeds = groups.setdefault(labels[place], {})
-        seed = run.result.seed
-        if seed in seeds:
-            raise ValueError(
-                f"{seeds[seed]} and {place} are both {labels[place]} with seed {seed}; "
-                "give every run once"
-            )
-        seeds[seed] = place
+    headers = {place: read_header(place) for place in places}
+    _refuse_mixed(headers)
+    groups = _grouped(headers)
     entries, notes = {}, {}
     for label, seeds in groups.items():
-        settings = runs[next(iter(seeds.values()))].result.config.get("algorithm", {})
-        entries[label], found = entry_of(dict(sorted(seeds.items())), settings, {})
+        settings = _table(headers[seeds[min(seeds)]].config, "algorithm")
+        entries[label], found = entry_of(seeds, settings, {})
         notes |= found
     spent = [x for e in entries.values() for x in e.values["evaluations"] if x]
-    config = next(iter(runs.values())).result.config
-    compared = conclude(config["problem"], int(max(spent)), entries, notes)
-    grouped = {
-        label: {seed: runs[place] for seed, place in sorted(seeds.items())}
+    config = headers[places[0]].config
+    budget = int(max(spent, default=0))
+    compared = conclude(_table(config, "problem"), budget, entries, notes)
+    histories = {
+        label: [headers[place].history for place in seeds.values()]
         for label, seeds in groups.items()
     }
-    return Gathered(compared, grouped, problem_name(config), _budget_notes(spent))
+    shown = _shown(groups)
+    return Gathered(
+        compared, shown, histories, problem_name(config), _budget_notes(spent)
+    )
+
+
+def _grouped(headers: dict[Path, Header]) -> dict[str, dict[int, Path]]:
+    """Run folders by algorithm and seed, in the order of seeds."""
+    groups: dict[str, dict[int, Path]] = {}
+    for place, label in _labels(headers).items():
+        if not (place / "metrics.json").exists():
+            raise ValueError(
+                f"{place} has no metrics.json, which a comparison needs; make the run "
+                "with 'softqd run', or give this folder alone"
+            )
+        seeds = groups.setdefault(label, {})
+        seed = headers[place].seed
+        if seed in seeds:
+            raise ValueError(
+                f"{seeds[seed]} and {place} are both {label} with seed {seed}; give "
+                "every run once"
+            )
+        seeds[seed] = place
+    return {label: dict(sorted(seeds.items())) for label, seeds in groups.items()}
+
+
+def _shown(groups: dict[str, dict[int, Path]]) -> dict[str, Run]:
+    """One run of each algorithm; the first one's problem serves all."""
+    shown: dict[str, Run] = {}
+    problem = None
+    for label, seeds in groups.items():
+        shown[label] = read_run(seeds[min(seeds)], problem)
+        problem = problem or shown[label].problem
+    return shown
 
 
 def comparison_data(
     gathered: Gathered, pictures: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[list[str]]]:
     """The page's dictionary of a comparison, one run per algorithm, their pictures."""
-    share = pictures // max(1, len(gathered.runs))
+    share = pictures // max(1, len(gathered.shown))
     shown = []
-    for label, seeds in gathered.runs.items():
-        run = seeds[min(seeds)]
+    for label, run in gathered.shown.items():
         data, drawn = run_data(run, share)
-        shown.append(({**data, "label": f"{label}, seed {min(seeds)}"}, drawn))
+        shown.append(({**data, "label": f"{label}, seed {data['seed']}"}, drawn))
     compared = asdict(gathered.comparison)
     compared["labels"] = {name: label_of(name) for name in compared["statistics"]}
     compared["curves"] = {
-        label: curves([run.result.history for run in seeds.values()])
-        for label, seeds in gathered.runs.items()
+        label: curves(histories) for label, histories in gathered.histories.items()
     }
     return compared, [data for data, _ in shown], [drawn for _, drawn in shown]
 
@@ -146,22 +163,24 @@ def curves(histories: Sequence[dict[str, np.ndarray]]) -> dict[str, Any]:
 def _saved(folder: Path) -> Gathered:
     """A comparison as it was concluded, with those of its runs that are still there."""
     compared = load_comparison(folder)
-    runs: dict[str, dict[int, Run]] = {}
-    problem, notes = None, []
+    groups: dict[str, dict[int, Path]] = {}
+    notes = []
     for name, entry in compared.algorithms.items():
         for seed in entry.seeds:
             place = folder / name.replace(":", ".") / f"seed_{seed}"
-            if not (place / "population.npz").exists():
+            if (place / "population.npz").exists():
+                groups.setdefault(name, {})[seed] = place
+            else:
                 notes.append(f"{place} is not there: its run is in the table only.")
-                continue
-            run = read_run(place, problem)
-            problem = problem or run.problem
-            runs.setdefault(name, {})[seed] = run
-    shown = next((r for seeds in runs.values() for r in seeds.values()), None)
-    title = compared.problem.get("name", "unknown")
-    if shown is not None:
-        title = problem_name(shown.result.config)
-    return Gathered(compared, runs, str(title), notes)
+    histories = {
+        name: [read_header(place).history for place in seeds.values()]
+        for name, seeds in groups.items()
+    }
+    shown = _shown(groups)
+    title = str(compared.problem.get("name", "unknown"))
+    for run in shown.values():
+        title = problem_name(run.result.config)
+    return Gathered(compared, shown, histories, title, notes)
 
 
 def _run_folders(folder: Path) -> list[Path]:
@@ -170,10 +189,10 @@ def _run_folders(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("*/seed_*/metrics.json"))
 
 
-def _refuse_mixed(runs: dict[Path, Run]) -> None:
-    (first, one), *rest = runs.items()
-    for place, run in rest:
-        tables = [_table(r.result.config, "problem") for r in (one, run)]
+def _refuse_mixed(headers: dict[Path, Header]) -> None:
+    (first, one), *rest = headers.items()
+    for place, header in rest:
+        tables = [_table(h.config, "problem") for h in (one, header)]
         for key in sorted(tables[0] | tables[1], key=lambda k: (k != "name", k)):
             before, now = (table.get(key) for table in tables)
             if before != now:
@@ -189,30 +208,22 @@ def _table(config: dict[str, Any], name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"name": found}
 
 
-def _refuse_without_metrics(folder: Path) -> None:
-    if not (folder / "metrics.json").exists():
-        raise ValueError(
-            f"{folder} has no metrics.json, which a comparison needs; make the run "
-            "with 'softqd run', or give this folder alone"
-        )
-
-
-def _labels(runs: dict[Path, Run]) -> dict[Path, str]:
+def _labels(headers: dict[Path, Header]) -> dict[Path, str]:
     """An algorithm's name, with the settings in which runs of that name differ."""
-    tables = {p: _table(r.result.config, "algorithm") for p, r in runs.items()}
+    tables = {p: _table(h.config, "algorithm") for p, h in headers.items()}
     labels = {}
     for place, table in tables.items():
         alike = [t for t in tables.values() if t.get("name") == table.get("name")]
         keys = sorted({key for t in alike for key in t})
         varied = [k for k in keys if any(t.get(k) != alike[0].get(k) for t in alike)]
         settings = [f"{key}={table.get(key)}" for key in varied]
-        name = name_of(runs[place].result.config, "algorithm")
+        name = name_of(headers[place].config, "algorithm")
         labels[place] = ", ".join([name, *settings])
     return labels
 
 
 def _budget_notes(spent: list[float]) -> list[str]:
-    if max(spent) <= 1.1 * min(spent):
+    if not spent or max(spent) <= 1.1 * min(spent):
         return []
     return [
         f"The runs spent between {min(spent):,.0f} and {max(spent):,.0f} evaluations: "

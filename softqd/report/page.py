@@ -20,7 +20,8 @@ from softqd.experiment.folder import write_whole
 from softqd.experiment.result import versions
 from softqd.ops.checks import check_count
 from softqd.report.comparison_data import comparison_data, gather, is_comparison
-from softqd.report.run_data import Run, read_run, run_data
+from softqd.report.reading import Run, read_run
+from softqd.report.run_data import run_data
 
 # Solutions that are drawn, at most: about 2 MB of pictures.
 MAX_PICTURES = 1000
@@ -60,7 +61,8 @@ def write_report(
 
     Examples:
         >>> import tempfile, softqd
-        >>> algorithm = softqd.squad(softqd.problems.sphere(8), population_size=16)
+        >>> problem = softqd.problems.sphere(solution_dim=8)
+        >>> algorithm = softqd.squad(problem, population_size=16, batch_size=8)
         >>> folder = tempfile.mkdtemp()
         >>> _ = softqd.run(algorithm, num_iterations=2).save(folder)
         >>> write_report([folder]).name

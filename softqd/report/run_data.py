@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from softqd.experiment import checkpoint
-from softqd.experiment import config as configs
-from softqd.experiment.result import COUNTS, Result, load, versions
+from softqd.experiment.result import COUNTS
 from softqd.metrics import METRICS
 from softqd.report.gallery import behavior_names
 from softqd.report.pictures import encode_picture, members_to_draw, thumbnails
+from softqd.report.reading import Run
 from softqd.types import Problem
 
 # Points of a curve; more could not be seen.
@@ -36,47 +33,6 @@ UNITS = {
     "seconds": "s",
     "vendi_score": "effective solutions",
 }
-
-
-class Run(NamedTuple):
-    """A run folder as it was read, and what to know about it."""
-
-    result: Result
-    metrics: dict[str, Any]
-    problem: Problem | None  # None where it cannot be built again
-    notes: tuple[str, ...] = ()
-
-
-def read_run(folder: str | Path, problem: Problem | None = None) -> Run:
-    """Read a run folder; what is missing beyond the run itself becomes a note.
-
-    Args:
-        folder: As ``softqd run`` or `Result.save` wrote it.
-        problem: Of the run, if it is at hand; else built from ``config.toml``.
-
-    Raises:
-        ValueError: If the folder holds no finished run, or one that cannot be read.
-    """
-    folder = Path(folder)
-    _check_folder(folder)
-    try:
-        result = load(folder)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ValueError(
-            f"{folder} cannot be read by softqd {versions()['softqd']} ({error}); run "
-            "it again, or make the report with the version that wrote it"
-        ) from None
-    notes = [*_version_notes(result)]
-    metrics: dict[str, Any] = {}
-    if (folder / "metrics.json").exists():
-        metrics = _read_metrics(folder / "metrics.json")
-    else:
-        file = folder / "population.npz"
-        notes.append(f"There is no metrics.json; softqd evaluate {file} computes them.")
-    if problem is None:
-        problem, why = _rebuilt(folder / "config.toml")
-        notes += why
-    return Run(result, metrics, problem, tuple(notes))
 
 
 def run_data(run: Run, pictures: int) -> tuple[dict[str, Any], list[str]]:
@@ -208,55 +164,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-
-
-def _check_folder(folder: Path) -> None:
-    if (folder / "population.npz").exists():
-        return
-    if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}; give a run folder")
-    if checkpoint.exists(folder / "checkpoint"):
-        raise ValueError(
-            f"{folder} holds a run that has not finished; continue it with 'softqd run "
-            f"{folder}/config.toml --out {folder} --resume'"
-        )
-    if any(folder.glob("*/seed_*")) or any(folder.glob("*/unfinished")):
-        raise ValueError(
-            f"{folder} holds a comparison that has not finished; call the same 'softqd "
-            f"compare' again, or give its finished runs, such as {folder}/*/seed_0"
-        )
-    raise ValueError(
-        f"{folder} is neither a run folder (it has no population.npz) nor a comparison "
-        f"(no comparison.json); make one with 'softqd run PROBLEM --out {folder}'"
-    )
-
-
-def _version_notes(result: Result) -> list[str]:
-    now = versions()["softqd"]
-    then = result.versions.get("softqd", "unknown")
-    return [] if then == now else [f"Run by softqd {then}, page by softqd {now}."]
-
-
-def _read_metrics(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); run it again") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} holds no table of metrics; run it again")
-    return found
-
-
-def _rebuilt(path: Path) -> tuple[Problem | None, list[str]]:
-    """The problem of a configuration, or why there is none."""
-    try:
-        return configs.build_problem(configs.from_file(path)), []
-    except Exception as error:  # a user's module may fail in any way
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return None, [
-            f"The problem could not be built again ({reason}), so that there are no "
-            "pictures, and the axes span the population."
-        ]
 
 
 def _pictures(

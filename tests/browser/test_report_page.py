@@ -9,7 +9,7 @@ from saved_runs import LP, make_metrics, make_result, save_run
 
 import softqd
 from softqd.report.page import write_report, write_run_report
-from softqd.report.run_data import Run
+from softqd.report.reading import Run
 
 pytest.importorskip("selenium", reason="selenium is missing: pip install selenium")
 from selenium.webdriver import ActionChains, Keys

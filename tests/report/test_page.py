@@ -15,7 +15,7 @@ import softqd
 from softqd.report.comparison_data import curves
 from softqd.report.page import build_page, write_report, write_run_report
 from softqd.report.pictures import thumbnails
-from softqd.report.run_data import Run, read_run
+from softqd.report.reading import Run, read_run
 
 NASTY = "</script><img src=x onerror=alert(1)>"
 
@@ -134,6 +134,13 @@ def test_what_is_missing_is_said(tmp_path):
     assert rows["qd_score"]["note"] == "the space is unbounded"
     assert rows["coverage"]["value"] is None
     assert "not in this run's" in rows["coverage"]["note"]
+
+
+def test_a_problem_that_has_changed_is_not_used(tmp_path):
+    folder = save_run(tmp_path / "run", behavior=np.zeros((40, 3), np.float32))
+    (run,) = data_of(write_report([folder]))["runs"]
+    assert "it has 2 behaviors now, not 3" in run["notes"][0]
+    assert run["low"] == [None, None, None]
 
 
 def test_one_behavior_and_no_solutions_at_all(tmp_path):

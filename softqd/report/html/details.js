@@ -72,6 +72,7 @@ function galleryView(model) {
   }, { rootMargin: "300px" });
   const tiles = model.run.members.map((i) => {
     const tile = el("button", { type: "button", class: "tile", "data-member": i, onclick: () => model.inspect(i),
+      onpointerenter: () => model.hover(i), onpointerleave: () => model.hover(-1),
       "aria-label": `solution ${i}, quality ${number(model.quality.values[i], 4)}` }, el("img", { alt: "", width: 96, height: 96 }));
     seen.observe(tile);
     return tile;
