@@ -2,16 +2,18 @@
 // Lines are drawn a few at a time, so that a selection never waits for them.
 
 const PARALLEL = { top: 34, bottom: 14, side: 34, height: 270, least: 74 };
-const SLICE = 14; // milliseconds of drawing before the browser has its turn
+const SLICE = 250; // lines before the browser has its turn
 
 function parallelView(model) {
-  const canvas = el("canvas");
+  const layers = { back: { canvas: el("canvas") }, front: { canvas: el("canvas", { class: "over" }) } };
   const svg = d3.create("svg").attr("class", "over");
-  const plot = el("div", { class: "plot", id: "parallel" }, canvas, svg.node());
+  const plot = el("div", { class: "plot", id: "parallel" }, layers.back.canvas, layers.front.canvas, svg.node());
   const host = el("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Parallel coordinates; scrolls sideways" }, plot);
-  const view = { model, canvas, svg, plot, job: 0 };
-  const again = drawn(host, (width) => layoutParallel(view, width));
-  const redraw = () => view.context && drawLines(view);
+  // In mixed order, so that the first lines already show what the rest will be like.
+  const mixed = d3.shuffler(d3.randomLcg(0))([...model.order]);
+  const view = { model, svg, plot, mixed, ...layers };
+  drawn(host, (width) => layoutParallel(view, width));
+  const redraw = () => view.width && drawLines(view);
   model.on.on("hue.parallel", redraw).on("select.parallel", () => {
     redraw();
     showRanges(view);
@@ -20,20 +22,20 @@ function parallelView(model) {
   const isTouch = matchMedia("(pointer: coarse)").matches; // there, a finger scrolls
   const how = isTouch ? "Ranges are set under 'Select by numbers'." : "Drag along an axis to select a range of it; click it to let go.";
   const hint = el("p", { class: "muted" }, `One line per solution. ${how}`);
-  view.again = again;
   return card("All behaviors at once", { id: "behaviors" }, hint, host);
 }
 
 function layoutParallel(view, room) {
-  const { model, svg, canvas, plot } = view;
+  const { model, svg, plot } = view;
   const num = model.axes.length;
   const width = Math.max(room, PARALLEL.least * num);
   const { height, top, bottom, side } = PARALLEL;
   plot.style.width = `${width}px`;
   view.x = d3.scalePoint(d3.range(num), [side + 14, width - side]);
   view.y = model.axes.map((axis) => d3.scaleLinear(padded(axis), [height - bottom, top]));
-  view.context = sized(canvas, width, height);
+  for (const layer of [view.back, view.front]) layer.context = sized(layer.canvas, width, height);
   Object.assign(view, { width, height });
+  plot.style.height = `${height}px`;
   svg.selectAll("*").remove();
   svg.attr("width", width).attr("height", height);
   view.mark = svg.append("path").attr("class", "marked");
@@ -51,6 +53,7 @@ function layoutParallel(view, room) {
     model.setFilter(k, selection && [view.y[k].invert(selection[1]), view.y[k].invert(selection[0])]);
   });
   view.brushes = groups.append("g").attr("class", "brush").call(view.brush);
+  drawGround(view);
   drawLines(view);
   markLine(view);
   showRanges(view);
@@ -80,33 +83,43 @@ function traceLine(view, context, i) {
 }
 
 function drawLines(view) {
-  const { model, context, width, height } = view;
+  const { model, front, back } = view;
   const hue = hueOf(model);
+  back.canvas.hidden = !model.isFiltered;
+  trickle(view, front, view.mixed.filter((i) => model.selected[i]), hue, 1);
+}
+
+// All lines faintly, once: the ground on which a selection stands out.
+function drawGround(view) {
   const faint = style("faint");
-  const job = ++view.job;
-  const chosen = model.order.filter((i) => model.selected[i]);
-  const others = model.isFiltered ? model.order.filter((i) => !model.selected[i]) : [];
-  const lines = [...others, ...chosen];
-  const clarity = (num) => Math.max(0.08, Math.min(0.8, 13 / Math.sqrt(num + 1)));
-  const [clear, pale] = [clarity(chosen.length), 0.5 * clarity(others.length)];
-  context.clearRect(0, 0, width, height);
-  context.lineWidth = 1;
-  let next = 0;
+  trickle(view, view.back, view.mixed, () => faint, 0.5);
+}
+
+// While one selection is being drawn, a new one takes its place at the next slice.
+function trickle(view, layer, lines, hue, strength) {
+  layer.task = { lines, hue, next: 0, alpha: strength * Math.max(0.08, Math.min(0.8, 13 / Math.sqrt(lines.length + 1))) };
+  if (layer.isDrawing) return;
+  layer.isDrawing = true;
   const slice = () => {
-    if (job !== view.job) return; // another selection came
-    const end = performance.now() + SLICE;
-    while (next < lines.length && performance.now() < end) {
-      const isChosen = next >= others.length;
-      const i = lines[next++];
-      context.globalAlpha = isChosen ? clear : pale;
-      context.strokeStyle = isChosen ? hue(i) : faint;
-      context.beginPath();
-      traceLine(view, context, i);
-      context.stroke();
-    }
-    if (next < lines.length) requestAnimationFrame(slice);
+    drawSlice(view, layer);
+    layer.isDrawing = layer.task.next < layer.task.lines.length;
+    if (layer.isDrawing) requestAnimationFrame(slice);
   };
-  requestAnimationFrame(slice);
+  // After the frame that shows the selection in the scatter plot.
+  requestAnimationFrame(() => requestAnimationFrame(slice));
+}
+
+function drawSlice(view, { context, task }) {
+  if (!task.next) context.clearRect(0, 0, view.width, view.height);
+  context.globalAlpha = task.alpha;
+  const end = Math.min(task.lines.length, task.next + SLICE);
+  for (; task.next < end; task.next++) {
+    const i = task.lines[task.next];
+    context.strokeStyle = task.hue(i);
+    context.beginPath();
+    traceLine(view, context, i);
+    context.stroke();
+  }
 }
 
 function markLine(view) {
