@@ -26,6 +26,7 @@ from softqd.report.run_data import (
     run_data,
     thinned,
 )
+from softqd.report.tables import LEGEND
 
 _NOT_CURVES = {"iteration", *COUNTS, "seconds"}
 
@@ -117,6 +118,7 @@ def comparison_data(
         data, drawn = run_data(run, share)
         shown.append(({**data, "label": f"{label}, seed {data['seed']}"}, drawn))
     compared = asdict(gathered.comparison)
+    compared["legend"] = LEGEND
     compared["labels"] = {name: label_of(name) for name in compared["statistics"]}
     compared["curves"] = {
         label: curves(histories) for label, histories in gathered.histories.items()

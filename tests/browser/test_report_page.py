@@ -190,6 +190,17 @@ def test_keys_do_what_the_pointer_does(page, pages):
     assert one(page, "#selection").text.startswith("25 of 25")
 
 
+@pytest.mark.parametrize(
+    ("num", "dim", "text"),
+    [(0, 2, "The population is empty."), (1, 2, "no others"), (7, 1, "Choose two")],
+)
+def test_odd_populations_open(page, tmp_path, num, dim, text):
+    parts = {"quality": np.zeros(num), "behavior": np.zeros((num, dim))}  # all equal
+    run = Run(make_result(num, **parts), {}, None)
+    opened(page, write_run_report(tmp_path / "page.html", run, pictures=0))
+    assert text in one(page, "main").text
+
+
 def test_value_map_is_the_librarys(page, pages):
     opened(page, pages["large"])
     script = "return Array.from(valueMap(softqd.model, 0.05, 30))"

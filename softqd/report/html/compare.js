@@ -38,12 +38,10 @@ function metricTable(compared, names, metrics) {
       ...names.map((name) => cell(found, name)), el("td", {}, P_VALUE(found.kruskal_p)));
   };
   const head = ["", ...names, "p of all"].map((text) => el("th", { scope: "col" }, text));
-  const legend = "* best mean, = not significantly worse (Mann-Whitney U against the best, Holm-corrected, " +
-    "p \u2265 0.05); \u00b1 standard error over seeds; p of all: Kruskal-Wallis. More is better in every row.";
   const notes = Object.entries(compared.notes).map(([metric, why]) => el("p", { class: "muted" }, `${compared.labels[metric] || metric}: ${why}`));
   return card("Metrics of the final populations", { id: "metrics" }, el("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Table of metrics; scrolls sideways" },
     el("table", { class: "compared" }, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...metrics.map(line)))),
-    el("p", { class: "muted" }, legend), ...notes);
+    el("p", { class: "muted" }, `${compared.legend}. More is better in every row.`), ...notes);
 }
 
 function curveView(compared, names) {

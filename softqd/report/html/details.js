@@ -9,12 +9,18 @@ function detailsView(model) {
     el("button", { type: "button", id: "best", onclick: () => model.inspect(ranked[0]) }, "Best"),
     el("button", { type: "button", id: "better", onclick: step(-1) }, "Better"),
     el("button", { type: "button", id: "worse", onclick: step(1) }, "Next best"));
-  model.on.on("inspect.details", () => body.replaceChildren(...describe(model, place() + 1)));
-  return card("Solution", { id: "solution" }, buttons, body);
+  // Read aloud where the page is: what the arrow keys have come to.
+  const head = el("p", { class: "headline", "aria-live": "polite" });
+  model.on.on("inspect.details", () => {
+    head.replaceChildren(el("b", { id: "quality" }, number(model.quality.values[model.current])),
+      ` quality of solution ${model.current}, rank ${number(place() + 1)} of ${number(model.run.num)}`);
+    body.replaceChildren(...describe(model));
+  });
+  return card("Solution", { id: "solution" }, buttons, head, body);
 }
 
-function describe(model, rank) {
-  const { run, current, quality } = model;
+function describe(model) {
+  const { run, current } = model;
   const parts = [];
   const source = pictureOf(run, current);
   if (source) {
@@ -24,11 +30,9 @@ function describe(model, rank) {
   } else if (run.members.length) {
     parts.push(el("p", { class: "muted" }, "This one was not drawn; those in the gallery are."));
   }
-  const head = el("p", { class: "headline" }, el("b", { id: "quality" }, number(quality.values[current])),
-    ` quality of solution ${current}, rank ${number(rank)} of ${number(run.num)}`);
   const rows = model.axes.slice(0, model.dim).map((axis) => behaviorRow(axis, axis.values[current]));
   const list = el("table", { class: "values", id: "values" }, el("tbody", {}, ...rows));
-  return [...parts, head, el("div", { class: "scroll" }, list), neighborList(model)];
+  return [...parts, el("div", { class: "scroll" }, list), neighborList(model)];
 }
 
 function figure(source, caption, kind) {
