@@ -16,7 +16,7 @@ def report(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR...", help="Run folders, or a folder of 'softqd compare'."
+            metavar="DIR", help="Run folders, or a folder of 'softqd compare'."
         ),
     ],
     out: Annotated[
