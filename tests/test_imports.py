@@ -21,7 +21,8 @@ ALLOWED = {
     "report": {"types", "ops", "metrics", "experiment", "registry"},
     "cli_errors": set(),
     "cli_weights": {"problems"},
-    "cli_compare": {"experiment", "report", "cli_errors"},
+    "cli_report": {"report"},
+    "cli_compare": {"experiment", "report", "cli_errors", "cli_report"},
     "cli": {
         "types",
         "registry",
@@ -31,6 +32,7 @@ ALLOWED = {
         "cli_errors",
         "cli_weights",
         "cli_compare",
+        "cli_report",
     },
 }
 
