@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from softqd import cli_compare, cli_figure, cli_sweep, cli_weights
+from softqd import cli_compare, cli_figure, cli_report, cli_sweep, cli_weights
 from softqd.cli_errors import Interrupted, UsageError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.add_typer(cli_weights.app, name="weights")
 app.command()(cli_compare.compare)
 app.command()(cli_sweep.sweep)
 app.command()(cli_figure.figure)
+app.command()(cli_report.report)
 
 
 _INTERRUPTED = 130
@@ -138,6 +139,9 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the folder's checkpoint.")
     ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Draw the population while it runs.")
+    ] = False,
 ) -> None:
     """Run an algorithm on a problem and write a run folder."""
     from softqd.experiment import config as configs
@@ -164,7 +168,9 @@ def run(
     config = configs.with_settings(config, settings or [])
     folder = out or Path("runs") / _folder_name(config)
     try:
-        outcome = run_into_folder(config, folder, resume=resume, progress=True)
+        outcome = run_into_folder(
+            config, folder, resume=resume, progress=True, live=live
+        )
     except KeyboardInterrupt as interrupt:
         raise Interrupted from interrupt
     problem_name = config["run"].get("preset", config["problem"]["name"])
@@ -175,6 +181,7 @@ def run(
     for path in save_run_figures(folder / "figures", outcome.result, outcome.problem):
         _console().print(f"figure     {path}", highlight=False, soft_wrap=True)
     _console().print(f"run folder {folder}", highlight=False, soft_wrap=True)
+    cli_report.announce_run(folder, *outcome)
 
 
 _File = Annotated[Path, typer.Argument(help="A population file: .npz or CSV.")]

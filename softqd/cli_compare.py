@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from softqd.cli_errors import Interrupted
+from softqd.cli_report import announce
 
 
 def compare(
@@ -48,6 +49,7 @@ def compare(
     from softqd.experiment.compare import compare as run_comparison
     from softqd.experiment.plan import parse_seeds
     from softqd.report.figures import save_experiment_figures
+    from softqd.report.page import write_report
     from softqd.report.tables import LEGEND, budget_table, comparison_table
 
     folder = out or Path("runs") / f"{problem.replace(':', '.')}-comparison"
@@ -74,4 +76,5 @@ def compare(
     lines += [f"figure {path}" for path in paths]
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+    announce(write_report([folder], pictures=100))
     return int(any(entry.failures for entry in found.algorithms.values()))

@@ -35,7 +35,8 @@ _urlopen = urllib.request.urlopen
 
 
 def _local_only(request, **settings):
-    if urlsplit(request.full_url).hostname != "127.0.0.1":
+    url = request if isinstance(request, str) else request.full_url
+    if urlsplit(url).hostname not in ("127.0.0.1", "localhost"):
         raise ConnectionError("tests do not use the network")
     return _urlopen(request, **settings)
 

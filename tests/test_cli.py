@@ -63,6 +63,7 @@ def test_run_folder(folder):
         "figures/quality.png",
         "figures/history.png",
         "figures/value_map.png",
+        "report.html",
     }
     metrics = json.loads((folder / "metrics.json").read_text())
     result = softqd.load(folder)

@@ -47,7 +47,10 @@ def test_sweep_ends_with_a_table_a_figure_and_a_preset(capsys, tmp_path):
         ([*SWEEP, "--grid", "sigma=1", "--iterations", "3"], "not both"),
         (["figure", "scater", "x"], "did you mean 'scatter'"),
         (["figure", "scatter"], "softqd figure scatter DIR --out FILE.pdf"),
-        (["figure", "scatter", "nowhere"], "nowhere is not a run folder"),
+        (
+            ["figure", "scatter", "nowhere"],
+            "there is no folder nowhere; give a run folder",
+        ),
         (["figure", "curves", "nowhere"], "give the --out of 'softqd compare'"),
         (
             ["compare", "toys:make_bowl", "--algorithms", "dns", "--preset", "no.toml"],

@@ -15,6 +15,7 @@ PAGES = [
     "docs/metrics.md",
     "docs/compare.md",
     "docs/figures.md",
+    "docs/report.md",
     "docs/latent_space.md",
 ]
 

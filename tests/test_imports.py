@@ -21,7 +21,8 @@ ALLOWED = {
     "report": {"types", "ops", "metrics", "experiment", "registry"},
     "cli_errors": set(),
     "cli_weights": {"problems"},
-    "cli_compare": {"experiment", "report", "cli_errors"},
+    "cli_report": {"report"},
+    "cli_compare": {"experiment", "report", "cli_errors", "cli_report"},
     "cli_figure": {"report"},
     "cli_sweep": {"experiment", "report", "cli_errors"},
     "cli": {
@@ -35,6 +36,7 @@ ALLOWED = {
         "cli_compare",
         "cli_figure",
         "cli_sweep",
+        "cli_report",
     },
 }
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tomli_w
+from rich.console import Console
 
 from softqd.experiment import checkpoint
 from softqd.experiment.config import Config, ConfigError, build, from_file
+from softqd.experiment.live import LivePanel
 from softqd.experiment.readers import load_population
 from softqd.experiment.result import COUNTS, Result, versions
 from softqd.experiment.run import run
@@ -28,7 +31,12 @@ class Outcome(NamedTuple):
 
 
 def run_into_folder(
-    config: Config, folder: Path, *, resume: bool = False, progress: bool = False
+    config: Config,
+    folder: Path,
+    *,
+    resume: bool = False,
+    progress: bool = False,
+    live: bool = False,
 ) -> Outcome:
     """Run a configuration and write its folder.
 
@@ -37,6 +45,7 @@ def run_into_folder(
         folder: Must not hold a run yet, unless ``resume``.
         resume: Continue from the folder's checkpoint, if there is one.
         progress: Show a progress bar.
+        live: Draw the population instead, where standard error is a terminal.
 
     Raises:
         ConfigError: If the folder is taken or cannot be written, or a setting or the
@@ -49,19 +58,23 @@ def run_into_folder(
     _prepare(folder, config, resume)
     full = {**config, "versions": versions()}
     (folder / "config.toml").write_text(tomli_w.dumps(full))
-    result = run(
-        algorithm,
-        seed=limits["seed"],
-        num_iterations=limits.get("iterations"),
-        log_every=limits["log_every"],
-        max_evaluations=limits.get("evaluations"),
-        max_seconds=limits.get("max_seconds"),
-        solutions=solutions,
-        checkpoint_dir=folder / "checkpoint",
-        resume=resume,
-        progress=progress,
-        config=identity(config),
-    )
+    is_seen = live and Console(stderr=True).is_terminal
+    panel = LivePanel(problem) if is_seen else None
+    with panel or nullcontext():
+        result = run(
+            algorithm,
+            seed=limits["seed"],
+            num_iterations=limits.get("iterations"),
+            log_every=limits["log_every"],
+            max_evaluations=limits.get("evaluations"),
+            max_seconds=limits.get("max_seconds"),
+            solutions=solutions,
+            checkpoint_dir=folder / "checkpoint",
+            resume=resume,
+            progress=panel or progress,
+            callback=panel.look if panel else None,
+            config=identity(config),
+        )
     return finish_folder(folder, result, config, problem)
 
 
@@ -107,7 +120,7 @@ def finish_folder(
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is never there in part."""
     temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text)
+    temporary.write_text(text, "utf-8")
     os.replace(temporary, path)
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,7 +62,7 @@ class Loop:
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.iteration, self.evaluations_per_step = 0, 0
         self.seconds, self.compile_seconds = 0.0, 0.0
-        self.seconds_per_step = 0.0
+        self.seconds_per_step, self.num_chunks = 0.0, 0
         self.history: dict[str, list] = {}
         self.is_sound = False
 
@@ -78,19 +79,26 @@ class Loop:
         key = key if self.lanes is None else (key, self.lanes)
         init = lift_arrays(self.algorithm.init)
         build = Partial(_init, many=self.is_many)
+        template = jax.eval_shape(build, init, key, solutions)
+        lowered = self.lower(template)
         if resume_from is not None and checkpoint.exists(resume_from):
-            template = jax.eval_shape(build, init, key, solutions)
             self.state, meta = checkpoint.load(resume_from, template, self.identity())
+            self.program = lowered.compile()
             self.iteration, self.counts = meta["iteration"], meta["counts"]
             self.history, self.seconds = meta["history"], meta["seconds"]
             self.evaluations_per_step = meta["evaluations_per_step"]
             self.failures = dict(meta.get("failures", []))
         else:
-            self.state = jax.jit(build)(init, key, solutions)
+            start = jax.jit(build).lower(init, key, solutions)
+            # Both programs at once: compilers work outside of Python.
+            with ThreadPoolExecutor(1) as thread:
+                program = thread.submit(lowered.compile)
+                self.state = start.compile()(init, key, solutions)
+            self.program = program.result()
             spent = np.asarray(self.state.init_evaluations).reshape(-1)[0]
             self.counts["evaluations"] = int(spent)
             self.check_start()
-        self.compile(began)
+        self.compile_seconds = time.perf_counter() - began
         if not self.history:
             self.log()
         self.is_sound = True
@@ -107,17 +115,14 @@ class Loop:
                 np.asarray(population.behavior)[keep],
             )
 
-    def compile(self, began: float) -> None:
-        """Compile the program that advances the state, ahead of time."""
+    def lower(self, state: PyTree) -> Any:
+        """The program that advances a state of this shape, not compiled yet."""
         # Buffers of the old state are reused for the new one.
         program = jax.jit(_advance, static_argnames="many", donate_argnames=("state",))
         self.info = jax.eval_shape(
-            jax.vmap(self.step) if self.is_many else self.step, self.state
+            jax.vmap(self.step) if self.is_many else self.step, state
         )[1]
-        self.program = program.lower(
-            self.step, self.state, jnp.int32(0), many=self.is_many
-        ).compile()
-        self.compile_seconds = time.perf_counter() - began
+        return program.lower(self.step, state, jnp.int32(0), many=self.is_many)
 
     # --- advancing ----------------------------------------------------------------
 
@@ -140,6 +145,7 @@ class Loop:
         self.evaluations_per_step = max(self.evaluations_per_step, per_step)
         self.seconds += spent
         self.seconds_per_step = spent / num_steps
+        self.num_chunks += 1
 
     def advance_within(self, max_evaluations: int) -> None:
         """Take the first iteration, and take it back if it cost too much.

@@ -45,7 +45,7 @@ class ProgressBar:
         )
 
     def announce(self, seconds: float) -> None:
-        """Say once how long a long run will take, by what its first iteration took."""
+        """Say once how long a long run will take, by what an iteration took."""
         if not self._is_announced and seconds > _LONG:
             self._progress.console.print(
                 f"this run will take about {duration(seconds)}", highlight=False

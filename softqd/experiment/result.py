@@ -94,9 +94,9 @@ def load(directory: str | Path) -> Result:
     )
 
 
-def load_history(directory: Path) -> dict[str, np.ndarray]:
+def load_history(directory: str | Path) -> dict[str, np.ndarray]:
     """Read the history of a run folder alone."""
-    with open(directory / "history.csv", newline="") as file:
+    with open(Path(directory) / "history.csv", newline="") as file:
         names, *rows = csv.reader(file)
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return {

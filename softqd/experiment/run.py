@@ -215,7 +215,9 @@ def _drive(loop, limits, interrupt, log_every, folder, checkpoint_every, bar, ca
                     loop.save(folder)
                     last_save = time.perf_counter()
             if bar is not None:
-                bar.announce(limits.seconds_left(loop))
+                # The first call of a program may take much longer than the next ones.
+                if loop.num_chunks > 1:
+                    bar.announce(limits.seconds_left(loop))
                 bar.update(limits.share_done(loop), loop.iteration, loop.latest())
         loop.log()
 

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softqd.experiment import config as configs
 from softqd.experiment.comparison import COMPARED, Comparison, load_comparison
 from softqd.experiment.plan import folder_name
-from softqd.experiment.result import Result, load, load_history
+from softqd.experiment.result import Result, load_history
 from softqd.experiment.sweep import Sweep, load_sweep
 from softqd.metrics import centroids_of
 from softqd.registry import lookup
 from softqd.report import comparisons, fields, gallery, plots
+from softqd.report.reading import read_run
 from softqd.report.style import save_figure
 from softqd.types import Population, Problem
 
@@ -34,27 +34,19 @@ class Kind(NamedTuple):
     draw: Callable  # (folders, metric) -> figure
 
 
-class Run(NamedTuple):
-    """A run folder."""
+class RunArrays(NamedTuple):
+    """What the figures of a run are drawn from."""
 
-    name: str
     result: Result
-    population: Population
-    bounds: tuple[np.ndarray, np.ndarray]
-    problem: Problem | None  # None where it was given in Python
+    population: Population  # occupied rows
+    bounds: tuple[np.ndarray, np.ndarray]  # infinite where they are not known
+    behavior_names: tuple[str, ...]
+    problem: Problem | None  # None where it cannot be built again
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Quality and behavior."""
         return np.asarray(self.population.quality), np.asarray(self.population.behavior)
-
-    @property
-    def behavior_names(self) -> tuple[str, ...]:
-        """Of the problem, or numbers."""
-        dim = self.population.behavior.shape[1]
-        if self.problem is not None:
-            return gallery.behavior_names(self.problem, dim)
-        return tuple(f"behavior {i + 1}" for i in range(dim))
 
 
 def draw_figure(
@@ -71,8 +63,7 @@ def draw_figure(
         A matplotlib figure.
 
     Raises:
-        ValueError: If the kind is unknown or cannot be drawn from these folders.
-        FileNotFoundError: If a folder does not hold what the kind is about.
+        ValueError: If the kind is unknown, or cannot be drawn from these folders.
     """
     see = f"choose from {', '.join(KINDS)}"
     chosen: Kind = lookup("figure", kind, KINDS, see)
@@ -90,7 +81,7 @@ def draw_figure(
     command = "compare" if chosen.takes == "comparison" else "sweep"
     for path in paths if chosen.takes in ("comparison", "sweep") else []:
         if not (path / f"{chosen.takes}.json").exists():
-            raise FileNotFoundError(
+            raise ValueError(
                 f"{path} is not a {chosen.takes} folder: it has no "
                 f"{chosen.takes}.json; give the --out of 'softqd {command}'"
             )
@@ -124,40 +115,30 @@ def save_experiment_figures(folder: Path, each_run: bool = False) -> list[Path]:
     return paths
 
 
-def load_run(folder: Path, problem: Problem | None = None) -> Run:
-    """Read a run folder; without its problem, where that was given in Python.
+def load_run(folder: str | Path, problem: Problem | None = None) -> RunArrays:
+    """Read a run folder, to draw or to explore it.
 
     Args:
         folder: The run folder.
-        problem: Its problem, if it is at hand.
+        problem: Its problem, if it is at hand; else built again where that is possible.
 
     Raises:
-        FileNotFoundError: If it is not one.
-        ValueError: If a file of it is damaged, or it holds no solution.
+        ValueError: If it holds no run that can be read, or no solution.
     """
-    try:
-        result = load(folder)
-    except (KeyError, TypeError, OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError) and "run folder" in str(error):
-            raise
-        raise ValueError(
-            f"{folder} is not a run folder of this version ({error}); run it again "
-            "with 'softqd run'"
-        ) from None
-    population = result.population.compact()
+    found = read_run(folder, problem)
+    population = found.result.population.compact()
     if not len(population.quality):
         raise ValueError(f"{folder} holds no solutions: there is nothing to draw")
     dim = population.behavior.shape[1]
-    try:
-        if problem is None:
-            problem = configs.build_problem(configs.from_file(folder / "config.toml"))
-        bounds = problem.bounds(dim)
-    except (ValueError, OSError):  # of another place, or its weights are not here
-        problem, bounds = None, (np.full(dim, -np.inf), np.full(dim, np.inf))
-    return Run(folder.name, result, population, bounds, problem)
+    bounds = (np.full(dim, -np.inf), np.full(dim, np.inf))
+    names = tuple(f"behavior {i + 1}" for i in range(dim))
+    if found.problem is not None:
+        bounds = found.problem.bounds(dim)
+        names = gallery.behavior_names(found.problem, dim)
+    return RunArrays(found.result, population, bounds, names, found.problem)
 
 
-def _runs(folders: Sequence[Path]) -> dict[str, Run]:
+def _runs(folders: Sequence[Path]) -> dict[str, RunArrays]:
     """Several runs of one problem, by the shortest names that differ."""
     runs = [load_run(folder) for folder in folders]
     problems = [run.result.config.get("problem") for run in runs]

@@ -103,9 +103,13 @@ def rendered(
 ) -> Float[np.ndarray, "m h w 3"]:
     """Pictures of some solutions, one after the other."""
     chosen = jax.tree.map(lambda x: np.asarray(x)[members], solutions)
-    # Passed in, so that a network's weights are not compiled in as constants.
-    draw = jax.jit(lambda render, solutions: jax.lax.map(render, solutions))
-    return np.asarray(draw(problem.render, chosen))
+    return np.asarray(_draw(problem.render, chosen))
+
+
+@jax.jit
+def _draw(render: Any, solutions: Any) -> Any:
+    # Render is passed in, so that a network's weights are not compiled in as constants.
+    return jax.lax.map(render, solutions)
 
 
 def _show(axes: Any, picture: Any, title: str) -> None:

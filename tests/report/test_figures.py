@@ -169,7 +169,7 @@ def test_figures_of_an_experiment_and_of_its_finished_runs(folders, tmp_path):
         ("history", ["run", "run"], None, "comes twice"),
         ("value-map", ["run", "lp"], None, "lp is a run of another problem than"),
         ("cells", ["lp"], None, "needs two bounded behaviors; .*lp has 4"),
-        ("scatter", ["torn"], None, "torn is not a run folder of this version"),
+        ("scatter", ["torn"], None, "torn cannot be read by softqd"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(folders, tmp_path, kind, names, metric, message):
@@ -184,11 +184,16 @@ def test_what_cannot_be_drawn_is_said(folders, tmp_path, kind, names, metric, me
         draw_figure(kind, paths, metric)
 
 
-@pytest.mark.parametrize("kind", ["scatter", "curves", "sweep"])
-def test_a_folder_of_something_else_is_said(tmp_path, kind):
-    with pytest.raises(
-        FileNotFoundError, match=r"is not a (run|comparison|sweep) fold"
-    ):
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("scatter", "neither a run folder"),
+        ("curves", "not a comparison folder: .* --out of 'softqd compare'"),
+        ("sweep", "not a sweep folder: .* --out of 'softqd sweep'"),
+    ],
+)
+def test_a_folder_of_something_else_is_said(tmp_path, kind, what):
+    with pytest.raises(ValueError, match=what):
         draw_figure(kind, [tmp_path])
 
 
