@@ -1,6 +1,7 @@
 """A population of planar arms lights up the places it reaches, before and after.
 
-Draws the picture of the README: ``python examples/light_up.py docs/figures/arm.png``.
+Draws the picture of the README: ``python examples/light_up.py docs/figures/arm.png``;
+a number after the file is that of the iterations, 500 if there is none.
 """
 
 import sys
@@ -10,14 +11,15 @@ import jax
 import softqd
 from softqd.report.fields import value_maps
 
+path = sys.argv[1] if len(sys.argv) > 1 else "arm.png"
+num_iterations = int(sys.argv[2]) if len(sys.argv) > 2 else 500
 problem = softqd.problems.arm()
 algorithm = softqd.squad(problem, gamma_sq=0.02)
-start = algorithm.population(algorithm.init(jax.random.key(0)))
-end = softqd.run(algorithm, seed=0, num_iterations=500).population
+start = algorithm.population(jax.jit(algorithm.init)(jax.random.key(0)))
+end = softqd.run(algorithm, seed=0, num_iterations=num_iterations).population
 pictures = {
     "start": (start.quality, start.behavior),
-    "after 500 iterations": (end.quality, end.behavior),
+    f"after {num_iterations} iterations": (end.quality, end.behavior),
 }
-path = sys.argv[1] if len(sys.argv) > 1 else "arm.png"
 value_maps(pictures, problem.bounds(2)).savefig(path)
 print(f"wrote {path}")

@@ -11,9 +11,9 @@ import softqd
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def run(name, argument, patch):
-    """Run a script with one argument; what it defines."""
-    patch.setattr("sys.argv", [name, str(argument)])
+def run(name, patch, *arguments):
+    """Run a script with arguments; what it defines."""
+    patch.setattr("sys.argv", [name, *map(str, arguments)])
     return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 
@@ -21,7 +21,7 @@ def run(name, argument, patch):
 def comparison(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples") / "comparison"
     with pytest.MonkeyPatch.context() as patch:
-        found = run("compare_with_baseline.py", folder, patch)["found"]
+        found = run("compare_with_baseline.py", patch, folder)["found"]
     return folder, found
 
 
@@ -36,7 +36,7 @@ def test_comparison_with_a_baseline(comparison):
 
 def test_exploring_a_result(comparison, monkeypatch, capsys):
     folder = comparison[0] / "squad" / "seed_2"
-    found = run("explore_a_result.py", folder, monkeypatch)
+    found = run("explore_a_result.py", monkeypatch, folder)
     out = capsys.readouterr().out
     population = softqd.load(folder).population
     assert len(set(found["chosen"].tolist())) == 5
@@ -48,7 +48,7 @@ def test_exploring_a_result(comparison, monkeypatch, capsys):
 
 def test_own_problem(tmp_path, monkeypatch):
     """Thrown straight up from the ground at v, a ball rises by v^2 / 2g."""
-    found = run("own_problem.py", tmp_path, monkeypatch)
+    found = run("own_problem.py", monkeypatch, tmp_path)
     still, ground = -100.0, -100.0
     _, behavior = found["evaluate"](np.array([still, 0.0, ground], np.float32))
     np.testing.assert_allclose(behavior, [0.0, 5.0**2 / (2 * 9.81)], atol=1e-5)
@@ -59,7 +59,7 @@ def test_own_problem(tmp_path, monkeypatch):
 
 
 def test_light_up(tmp_path, monkeypatch):
-    found = run("light_up.py", tmp_path / "arm.png", monkeypatch)
+    found = run("light_up.py", monkeypatch, tmp_path / "arm.png", 50)
     start, end = (
         softqd.metrics.evaluate_population(population, found["problem"].bounds(2))
         for population in (found["start"], found["end"])
