@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from softqd import cli_compare, cli_report, cli_weights
+from softqd import cli_compare, cli_figure, cli_report, cli_sweep, cli_weights
 from softqd.cli_errors import Interrupted, UsageError
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app = typer.Typer(
 )
 app.add_typer(cli_weights.app, name="weights")
 app.command()(cli_compare.compare)
+app.command()(cli_sweep.sweep)
+app.command()(cli_figure.figure)
 app.command()(cli_report.report)
 
 

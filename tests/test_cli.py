@@ -502,7 +502,7 @@ def test_image_runs_have_a_gallery_and_say_how_long_they_take(
         "ic-small",
         *arguments,
         "--iterations",
-        "2",
+        "12",  # more than two chunks: the second says how long the rest will take
         "--out",
         tmp_path / "a",
     )

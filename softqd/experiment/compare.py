@@ -16,7 +16,7 @@ import jax
 
 from softqd.experiment.comparison import Comparison, conclude, entry_of
 from softqd.experiment.config import Config, ConfigError
-from softqd.experiment.group import Event, groups_of, is_finished, run_group
+from softqd.experiment.group import Emit, Event, groups_of, is_finished, run_group
 from softqd.experiment.plan import (
     Method,
     check_seeds,
@@ -24,6 +24,7 @@ from softqd.experiment.plan import (
     methods_of,
     with_budgets,
 )
+from softqd.experiment.preset import read_presets
 from softqd.experiment.progress import ExperimentBar
 from softqd.experiment.workers import Task, run_tasks
 from softqd.ops.checks import check_count
@@ -37,6 +38,7 @@ def compare(
     *,
     evaluations: int | None = None,
     settings: Sequence[str] = (),
+    presets: Sequence[str | Path] = (),
     out: str | Path | None = None,
     jobs: int = 1,
     progress: bool = False,
@@ -54,6 +56,8 @@ def compare(
             smallest budget among the algorithms' presets.
         settings: ``name=value`` for the problem, ``algorithm.name=value`` for one
             algorithm, over those of the preset.
+        presets: Files that `softqd.sweep` wrote, at most one per algorithm: its tuned
+            settings.
         out: Folder of the experiment, which can be continued; None keeps no run.
         jobs: Processes at once, on the CPU.
         progress: Show a progress bar over all runs.
@@ -79,12 +83,16 @@ def compare(
     check_count("jobs", jobs, 1)
     if evaluations is not None:
         check_count("evaluations", evaluations, 1)
-    _check_jobs(jobs, problem)
-    ready, methods = methods_of(problem, algorithms, settings)
+    check_jobs(jobs, problem)
+    tuned = read_presets(presets)
+    texts = [text for preset in tuned for text in preset.settings_for(algorithms)]
+    ready, methods = methods_of(problem, algorithms, [*texts, *settings])
+    for preset in tuned:
+        preset.check_problem(methods[0].config["problem"])
     budget, methods = with_budgets(methods, evaluations)
     place = tempfile.TemporaryDirectory() if out is None else nullcontext(str(out))
     with place as folder:
-        experiment = _Experiment(Path(folder), ready, methods, wanted)
+        experiment = Experiment(Path(folder), ready, methods, wanted)
         experiment.check_folder()
         experiment.run(jobs, progress)
         found = experiment.conclude(budget)
@@ -93,7 +101,8 @@ def compare(
     return found
 
 
-def _check_jobs(jobs: int, problem: Problem | str) -> None:
+def check_jobs(jobs: int, problem: Problem | str) -> None:
+    """Refuse several processes where they cannot be."""
     if jobs > 1 and isinstance(problem, Problem):
         raise ValueError(
             "jobs > 1 needs a problem that other processes can build: give a name or "
@@ -106,7 +115,7 @@ def _check_jobs(jobs: int, problem: Problem | str) -> None:
         )
 
 
-class _Experiment:
+class Experiment:
     """The runs of one comparison and what became of them."""
 
     def __init__(
@@ -160,11 +169,15 @@ class _Experiment:
         with bar or nullcontext():
             if jobs > 1:
                 run_tasks(self.out, tasks, jobs, emit)
-                return
-            for task in tasks:
-                run_group(self.out, task.method, task.seeds, self.problem, emit)
+            else:
+                self.run_here(tasks, emit)
 
-    def conclude(self, budget: int) -> Comparison:
+    def run_here(self, tasks: Sequence[Task], emit: Emit) -> None:
+        """Run tasks in this process."""
+        for task in tasks:
+            run_group(self.out, task.method, task.seeds, self.problem, emit)
+
+    def conclude(self, budget: int, noun: str = "algorithms") -> Comparison:
         """Read the run folders and compare them."""
         entries, notes = {}, {}
         for method in self.methods:
@@ -179,7 +192,8 @@ class _Experiment:
             entry, found = entry_of(finished, method.config["algorithm"], lost)
             entries[method.name] = entry
             notes |= found
-        return conclude(self.methods[0].config["problem"], budget, entries, notes)
+        problem = self.methods[0].config["problem"]
+        return conclude(problem, budget, entries, notes, noun)
 
 
 def _refuse_other(

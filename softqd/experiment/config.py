@@ -124,20 +124,31 @@ def complete(config: Config) -> Config:
     Raises:
         ConfigError: If a setting is unknown or of the wrong type.
     """
-    completed = dict(config)
-    for table in ("problem", "algorithm"):
-        name = config[table]["name"]
-        hints = _settings_of(table, name)
-        settings = defaults_of(table, name)
-        for key, value in config[table].items():
-            if key == "name":
-                continue
-            if key not in hints:
-                see = f"{name} takes {', '.join(hints)}"
-                raise ConfigError(unknown_message("setting", key, hints, see))
-            settings[key] = _check_type(key, value, hints[key])
-        completed[table] = {"name": name, **settings}
-    return completed
+    tables = {t: _complete_table(t, config[t]) for t in ("problem", "algorithm")}
+    return {**config, **tables}
+
+
+def complete_algorithm(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`complete` the table of an algorithm alone.
+
+    Raises:
+        ConfigError: If a setting is unknown or of the wrong type.
+    """
+    return _complete_table("algorithm", settings)
+
+
+def _complete_table(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    name = given["name"]
+    hints = _settings_of(table, name)
+    settings = defaults_of(table, name)
+    for key, value in given.items():
+        if key == "name":
+            continue
+        if key not in hints:
+            see = f"{name} takes {', '.join(hints)}"
+            raise ConfigError(unknown_message("setting", key, hints, see))
+        settings[key] = _check_type(key, value, hints[key])
+    return {"name": name, **settings}
 
 
 def with_settings(config: Config, assignments: list[str]) -> Config:
@@ -165,7 +176,7 @@ def with_settings(config: Config, assignments: list[str]) -> Config:
                 f"both problem and algorithm have {key!r}; write problem.{key}=... or "
                 f"algorithm.{key}=..."
             )
-        changed[tables[0]][key] = _parse(text)
+        changed[tables[0]][key] = parse_value(text)
     return complete(changed)
 
 
@@ -195,8 +206,16 @@ def build_problem(config: Config) -> Problem:
     return problem
 
 
-def build_algorithm(config: Config, problem: Problem) -> Algorithm:
+def build_algorithm(
+    config: Config, problem: Problem, number: Callable[[float], Any] = float
+) -> Algorithm:
     """Build the algorithm of a configuration for a problem.
+
+    Args:
+        config: The configuration.
+        problem: The problem.
+        number: Called with every number among the settings, those in optimizers and
+            schedules too, in a fixed order; the factory is given what it returns.
 
     Raises:
         ConfigError: If its factory refuses its settings or the problem.
@@ -204,7 +223,7 @@ def build_algorithm(config: Config, problem: Problem) -> Algorithm:
     name, settings = _split(config["algorithm"])
     try:
         hints = _settings_of("algorithm", name)
-        arguments = {k: _realize(v, hints[k]) for k, v in settings.items()}
+        arguments = {k: _realize(v, hints[k], number) for k, v in settings.items()}
         return _factory("algorithm", name)(problem, **arguments)
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
@@ -257,7 +276,7 @@ def _from_text(value: Any) -> Any:
     return None if value == "none" else value
 
 
-def _parse(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A value typed on the command line: a literal, or text as it is."""
     words = {"true": True, "false": False, "none": "none"}
     if text.lower() in words:
@@ -325,18 +344,38 @@ def _check_expression(name: str, text: str) -> str:
     return text
 
 
-def _realize(value: Any, hint: Any) -> Any:
+def _realize(value: Any, hint: Any, number: Callable[[float], Any]) -> Any:
     """Turn texts into optimizers and schedules, lists into arrays."""
     if isinstance(value, list):
         return np.asarray(value, dtype=np.float32)
+    if isinstance(value, float):
+        return number(value)
     kinds = _kinds(hint)
     if isinstance(value, str) and "(" in value and kinds & {"optimizer", "schedule"}:
-        return evaluate_expression(value)
+        return evaluate_expression(value, number=number)
     return value
 
 
-def evaluate_expression(text: str, name: str = "expression") -> Any:
+def expressions_of(config: Config) -> set[str]:
+    """Settings of the algorithm that are spelled as calls of optax functions."""
+    settings = config["algorithm"]
+    hints = _settings_of("algorithm", settings["name"])
+    return {
+        key
+        for key, hint in hints.items()
+        if "(" in str(settings.get(key)) and _kinds(hint) & {"optimizer", "schedule"}
+    }
+
+
+def evaluate_expression(
+    text: str, name: str = "expression", number: Callable[[float], Any] = float
+) -> Any:
     """Evaluate nested calls of optax functions with literal arguments.
+
+    Args:
+        text: As in ``adam(0.05)``.
+        name: For messages.
+        number: Called with every argument with a decimal point; its answer is used.
 
     Raises:
         ConfigError: If the text is anything else.
@@ -349,7 +388,8 @@ def evaluate_expression(text: str, name: str = "expression") -> Any:
 
     def convert(node: ast.expr) -> Any:
         if not isinstance(node, ast.Call):
-            return ast.literal_eval(node)
+            value = ast.literal_eval(node)
+            return number(value) if isinstance(value, float) else value
         function = getattr(node.func, "id", None)
         if not function or function.startswith("_") or not hasattr(optax, function):
             known = [n for n in dir(optax) if not n.startswith("_")]

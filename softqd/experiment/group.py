@@ -17,7 +17,7 @@ import tomli_w
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.folder import finish_folder, identity, write_whole
 from softqd.experiment.plan import Method, folder_of, parse_seeds, seeds_text
-from softqd.experiment.result import versions
+from softqd.experiment.result import Result, versions
 from softqd.experiment.run import run
 from softqd.types import Problem
 
@@ -75,11 +75,11 @@ def run_group(
         _run_together(out, method, seeds, problem, emit)
     except Exception as error:
         if len(seeds) == 1 or isinstance(error, CheckpointError):
-            _fail(out, method, seeds, error, emit)
+            fail(out, method, seeds, error, emit)
             return
         shutil.rmtree(_checkpoint(out, method, seeds), ignore_errors=True)
         emit(Event(method.name, list(seeds), 0.0))
-        half = len(seeds) // 2 if _is_memory(error) else 1
+        half = len(seeds) // 2 if is_memory(error) else 1
         for part in _parts(seeds, half):
             run_group(out, method, part, problem, emit)
 
@@ -107,21 +107,34 @@ def _run_together(
     together = f"of {len(seeds)} seeds that advanced together"
     notes = {"seconds": together} if len(seeds) > 1 else None
     for seed, result in zip(seeds, results, strict=True):
-        folder = folder_of(out, method, seed)
-        full = {**config, "run": {**config["run"], "seed": seed}}
-        try:
-            if not is_finished(folder):
-                finish_folder(folder, result, full, problem, notes)
-        except Exception as error:  # the run itself is done, and its state kept
-            _fail(out, method, [seed], error, emit)
-        else:
-            (folder / _ERROR_FILE).unlink(missing_ok=True)
-            emit(Event(method.name, [seed], 1.0))
+        finish(out, method, seed, result, problem, notes, emit)
     if not all(is_finished(folder_of(out, method, seed)) for seed in seeds):
         return
     shutil.rmtree(checkpoint)
     with suppress(OSError):  # other seeds may be there
         checkpoint.parent.rmdir()
+
+
+def finish(
+    out: Path,
+    method: Method,
+    seed: int,
+    result: Result,
+    problem: Problem,
+    notes: dict[str, str] | None,
+    emit: Emit,
+) -> None:
+    """Write the folder of a run that is done, unless it is there, and tell it."""
+    folder = folder_of(out, method, seed)
+    full = {**method.config, "run": {**method.config["run"], "seed": seed}}
+    try:
+        if not is_finished(folder):
+            finish_folder(folder, result, full, problem, notes)
+    except Exception as error:  # the run itself is done, and its state kept
+        fail(out, method, [seed], error, emit)
+    else:
+        (folder / _ERROR_FILE).unlink(missing_ok=True)
+        emit(Event(method.name, [seed], 1.0))
 
 
 class _Share:
@@ -146,11 +159,12 @@ def _parts(seeds: Sequence[int], size: int) -> Iterable[Sequence[int]]:
     return (seeds[i : i + size] for i in range(0, len(seeds), size))
 
 
-def _is_memory(error: Exception) -> bool:
+def is_memory(error: Exception) -> bool:
+    """Whether memory did not suffice."""
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
-def _fail(
+def fail(
     out: Path, method: Method, seeds: Sequence[int], error: Exception, emit: Emit
 ) -> None:
     """Leave the reason in the folders of these seeds, and tell it."""

@@ -45,10 +45,15 @@ class _Tally(NamedTuple):
 
 
 class Loop:
-    """The mutable side of a run: device state, counters, history."""
+    """The mutable side of a run: device state, counters, history.
 
-    def __init__(self, algorithm, seeds, is_many, config):
+    With ``lanes``, a pytree with one row per seed, ``init`` is given a key and its row,
+    and a run that is not finite ends alone: its error takes its result's place.
+    """
+
+    def __init__(self, algorithm, seeds, is_many, config, lanes=None):
         self.algorithm, self.seeds, self.is_many = algorithm, seeds, is_many
+        self.lanes, self.failures = lanes, {}
         self.config = config or _describe(algorithm)
         self.step = lift_arrays(algorithm.step)
         population = jax.vmap(algorithm.population) if is_many else algorithm.population
@@ -70,7 +75,8 @@ class Loop:
         if solutions is not None and problem is not None:
             solutions = check_solutions(problem, solutions)
         keys = [jax.random.key(seed) for seed in self.seeds]
-        key = jnp.stack(keys) if self.is_many else keys[0]
+        key: Any = jnp.stack(keys) if self.is_many else keys[0]
+        key = key if self.lanes is None else (key, self.lanes)
         init = lift_arrays(self.algorithm.init)
         build = Partial(_init, many=self.is_many)
         template = jax.eval_shape(build, init, key, solutions)
@@ -81,6 +87,7 @@ class Loop:
             self.iteration, self.counts = meta["iteration"], meta["counts"]
             self.history, self.seconds = meta["history"], meta["seconds"]
             self.evaluations_per_step = meta["evaluations_per_step"]
+            self.failures = dict(meta.get("failures", []))
         else:
             start = jax.jit(build).lower(init, key, solutions)
             # Both programs at once: compilers work outside of Python.
@@ -163,10 +170,18 @@ class Loop:
         is_bad = first_bad[:, 0] >= 0
         if not is_bad.any():
             return
+        if self.lanes is not None:
+            which = is_bad.nonzero()[0].tolist()
+            new = {i: self._nonfinite(i, first_bad) for i in which}
+            self.failures = new | self.failures  # the first of each counts
+            return
         which = int(np.where(is_bad, first_bad[:, 0], np.inf).argmin())
+        raise NonFiniteError(self._nonfinite(which, first_bad))
+
+    def _nonfinite(self, which: int, first_bad: Int[np.ndarray, "seeds 2"]) -> str:
         step, row = first_bad[which].tolist()
         seed = f" of seed {self.seeds[which]}" if self.is_many else ""
-        raise NonFiniteError(
+        return (
             f"iteration {self.iteration + step + 1}: quality, behavior or gradient of "
             f"solution {row}{seed} is not finite. Lower the learning rate, clip the "
             "gradient (optax.clip_by_global_norm), or make evaluate safe there; an "
@@ -227,6 +242,7 @@ class Loop:
             "evaluations_per_step": self.evaluations_per_step,
             "history": self.history,
             "seconds": self.seconds,
+            "failures": list(self.failures.items()),
         }
         checkpoint.save(folder, self.state, meta)
 
@@ -249,11 +265,13 @@ class Loop:
         pick = lambda v: v[index] if isinstance(v, list) else v  # noqa: E731
         return {name: [pick(v) for v in col] for name, col in self.history.items()}
 
-    def results(self) -> list[Result]:
-        """One result per seed, on the host."""
+    def results(self) -> list[Any]:
+        """One `Result` per seed, on the host; of lanes, the error where one failed."""
         timings = {"compile": self.compile_seconds, "run": self.seconds}
         return [
-            Result(
+            NonFiniteError(self.failures[i])
+            if i in self.failures
+            else Result(
                 population=jax.tree.map(np.asarray, population),
                 history={k: np.asarray(v) for k, v in self._history_of(i).items()},
                 config=self.config,

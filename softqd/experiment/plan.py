@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +24,13 @@ class Method(NamedTuple):
 
     @property
     def folder_name(self) -> str:
-        """Its folder; ``module:factory`` would not be a name everywhere."""
-        return self.name.replace(":", ".")
+        """Its folder."""
+        return folder_name(self.name)
+
+
+def folder_name(name: str) -> str:
+    """The folder of a method; ``module:factory`` would not be a name everywhere."""
+    return name.replace(":", ".")
 
 
 class Cost(NamedTuple):
@@ -115,6 +120,38 @@ def methods_of(
     ]
 
 
+def grid_methods(
+    problem: Problem | str,
+    algorithm: str,
+    points: Mapping[str, Mapping[str, Any]],
+    settings: Sequence[str] = (),
+    iterations: int | None = None,
+) -> tuple[Problem, list[Method]]:
+    """The problem, and one algorithm with several settings.
+
+    Args:
+        problem: A name or a `Problem`.
+        algorithm: A name.
+        points: What to call a method, to the settings it has of its own.
+        settings: ``name=value`` for all, of the problem or the algorithm.
+        iterations: Of every method; by default the preset's.
+
+    Raises:
+        ValueError: If a name or a setting is unknown.
+    """
+    if isinstance(problem, Problem):  # it has its own settings
+        settings = [s if "." in s.split("=")[0] else f"algorithm.{s}" for s in settings]
+    base = _config_of(problem, algorithm, list(settings))
+    if iterations is not None:
+        base["run"]["iterations"] = iterations
+    ready = problem if isinstance(problem, Problem) else configs.build_problem(base)
+    methods = []
+    for name, own in points.items():
+        table = configs.complete_algorithm({**base["algorithm"], **own})
+        methods.append(_method(name, {**base, "algorithm": table}, ready))
+    return ready, methods
+
+
 def _split_settings(
     settings: Sequence[str], algorithms: Sequence[str]
 ) -> tuple[list[str], dict[str, list[str]]]:
@@ -176,11 +213,14 @@ def cost_of(algorithm: Algorithm) -> Cost:
 
 
 def with_budgets(
-    methods: Sequence[Method], evaluations: int | None
+    methods: Sequence[Method],
+    evaluations: int | None,
+    kind_of: Callable[[Method], str] = lambda method: method.name,
 ) -> tuple[int, list[Method]]:
     """Give every method the same budget; by default the smallest preset's.
 
-    Methods whose first population alone costs more cannot run.
+    Methods whose first population alone costs more cannot run. Those of one kind are
+    known to cost the same.
 
     Returns:
         The budget, and the methods with ``evaluations`` in their configuration.
@@ -190,12 +230,17 @@ def with_budgets(
     """
     methods = list(methods)
     costs: dict[str, Cost] = {}
+    kinds: dict[str, Cost] = {}
     for i, method in enumerate(methods):
         if method.algorithm is not None:
             try:
-                costs[method.name] = cost_of(method.algorithm)
+                kind = kind_of(method)
+                kinds[kind] = kinds.get(kind) or cost_of(method.algorithm)
+                costs[method.name] = kinds[kind]
             except Exception as error:
-                methods[i] = method._replace(algorithm=None, error=str(error))
+                methods[i] = method._replace(
+                    algorithm=None, error=_reason(method.algorithm, error)
+                )
     spent = [
         cost.start + cost.step * _iterations(method)
         for method in methods
@@ -204,9 +249,44 @@ def with_budgets(
     budget = evaluations or min(spent, default=0)
     limited = [_limited(m, costs.get(m.name), budget) for m in methods]
     if all(method.algorithm is None for method in limited):
-        reasons = "; ".join(f"{m.name}: {m.error}" for m in limited)
-        raise ValueError(f"no algorithm can run on this problem: {reasons}")
+        raise ValueError(f"no algorithm can run on this problem: {_reasons(limited)}")
     return budget, limited
+
+
+def _reasons(methods: Sequence[Method]) -> str:
+    """Every reason once, with the methods it is about."""
+    names: dict[str, list[str]] = {}
+    for method in methods:
+        names.setdefault(method.error, []).append(method.name)
+    return "; ".join(
+        ", ".join(some[:3])
+        + f" and {len(some) - 3} more" * (len(some) > 3)
+        + f": {why}"
+        for why, some in names.items()
+    )
+
+
+def _reason(algorithm: Algorithm, error: Exception) -> str:
+    """Why an algorithm cannot run: often, `evaluate` cannot be differentiated."""
+    problem = algorithm.problem
+    if problem is None or problem.sample is None:
+        return str(error)
+    key = jax.random.key(0)
+    keys = (key,) if problem.is_stochastic else ()
+
+    def total(solution: Any) -> Any:
+        quality, behavior = problem.evaluate(solution, *keys)
+        return quality + behavior.sum()
+
+    try:
+        jax.eval_shape(jax.grad(total), jax.eval_shape(problem.sample, key))
+    except Exception as cause:
+        return (
+            f"it needs gradients, and evaluate of problem {problem.name!r} cannot be "
+            f"differentiated ({str(cause).rstrip('.')}); use dns or sep_cma_mae, which "
+            "need none"
+        )
+    return str(error)
 
 
 def _iterations(method: Method) -> int:

@@ -99,6 +99,42 @@ def run(
     return loop.results() if is_many else loop.results()[0]
 
 
+def run_lanes(
+    algorithm: Algorithm,
+    seeds: Sequence[int],
+    lanes: PyTree,
+    *,
+    max_evaluations: int,
+    log_every: int,
+    checkpoint_dir: Path,
+    progress: Reporter,
+    config: dict[str, Any],
+) -> list[Any]:
+    """Run lanes of one algorithm together, continuing what ``checkpoint_dir`` holds.
+
+    Args:
+        algorithm: Its ``init`` takes a key and a row of ``lanes``.
+        seeds: One per lane.
+        lanes: Leading axis: one row per lane.
+        max_evaluations: Of each lane.
+        log_every: Iterations between log points.
+        checkpoint_dir: Folder for the checkpoint.
+        progress: Told how far the lanes are.
+        config: Compared before resuming.
+
+    Returns:
+        A `Result` or a `NonFiniteError` for each lane: one that fails leaves the others
+        alone.
+    """
+    loop = Loop(algorithm, list(seeds), True, config, lanes)
+    limits = _Limits(None, max_evaluations, None)
+    with _DeferredInterrupt() as interrupt:
+        loop.start(None, checkpoint_dir)
+        options = (log_every, checkpoint_dir, 10.0, progress, None)
+        _drive(loop, limits, interrupt, *options)
+    return loop.results()
+
+
 class _Limits(NamedTuple):
     num_iterations: int | None
     max_evaluations: int | None
@@ -106,6 +142,8 @@ class _Limits(NamedTuple):
 
     def steps_left(self, loop: Loop) -> float:
         """Iterations that may still be begun."""
+        if len(loop.failures) == len(loop.seeds):  # no lane is left
+            return 0
         left = math.inf
         if self.num_iterations is not None:
             left = self.num_iterations - loop.iteration

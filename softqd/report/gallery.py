@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
 from softqd.metrics import select, to_unit
+from softqd.report.style import STYLE
 from softqd.types import Population, Problem
 
 # Behaviors that get a row; more would not be looked at.
@@ -40,7 +41,7 @@ def gallery(problem: Problem, population: Population) -> Figure:
     rows = [low_middle_high(np.asarray(kept.behavior)[:, k]) for k in range(dim)]
     best = int(kept.quality.argmax())
     pictures = rendered(problem, kept.solutions, np.concatenate([[best], *rows]))
-    with matplotlib.rc_context({"figure.dpi": 120, "font.size": 8}):
+    with matplotlib.rc_context({**STYLE, "font.size": 8}):
         figure = Figure(figsize=(6.2, 2.05 * (dim + 1)), layout="constrained")
         grid = figure.subplots(dim + 1, 3)
         for axes in grid.ravel():
@@ -70,7 +71,7 @@ def representatives(problem: Problem, population: Population, size: int = 5) -> 
     quality = np.maximum(kept.quality, 0.0)
     chosen = select(quality, behavior, min(size, len(quality)))
     pictures = rendered(problem, kept.solutions, chosen)
-    with matplotlib.rc_context({"figure.dpi": 120, "font.size": 8}):
+    with matplotlib.rc_context({**STYLE, "font.size": 8}):
         figure = Figure(figsize=(1.9 * len(chosen), 2.2), layout="constrained")
         grid = figure.subplots(1, len(chosen), squeeze=False)[0]
         for axes, picture, member in zip(grid, pictures, chosen, strict=True):

@@ -1,6 +1,10 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from toys import make_bowl
 
+import softqd
 from softqd.experiment.plan import (
     Cost,
     cost_of,
@@ -66,3 +70,28 @@ def test_a_budget_below_one_iteration_leaves_a_method_out():
     assert squad.algorithm is None
     assert "64 + 128" in squad.error
     assert dns.algorithm is not None
+
+
+def test_an_algorithm_without_gradients_to_follow_is_told_apart():
+    """A simulator outside JAX can be evaluated, not differentiated."""
+
+    def evaluate(x):
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        quality = jax.pure_callback(
+            lambda x: np.float32(1.0), shape, x, vmap_method="sequential"
+        )
+        return quality, jax.nn.sigmoid(x[:2])
+
+    sample = lambda key: jax.random.normal(key, (3,))  # noqa: E731
+    problem = softqd.Problem(evaluate, sample, (0, 1), name="outside")
+    names = ["squad", "dns_g", "toys:climb"]
+    _, (squad, dns_g, climb) = with_budgets(methods_of(problem, names, [])[1], 10_000)
+    for method in (squad, dns_g):
+        assert method.algorithm is None
+        assert method.error.startswith("it needs gradients, and evaluate of problem")
+        assert "'outside' cannot be differentiated" in method.error
+        assert method.error.endswith("use dns or sep_cma_mae, which need none")
+    assert climb.algorithm is not None
+    methods = methods_of(problem, names[:2], [])[1]
+    with pytest.raises(ValueError, match=r"no algorithm can run .* squad, dns_g: it"):
+        with_budgets(methods, None)
