@@ -216,6 +216,10 @@ def _gallery(folder: Path, _: Any) -> Any:
     return gallery.gallery(*_rendering(folder))
 
 
+def _table(folder: Path, _: Any) -> Any:
+    return gallery.picture_table(*_rendering(folder))
+
+
 def _representatives(folder: Path, _: Any) -> Any:
     problem, population = _rendering(folder)
     if not np.isfinite(problem.bounds(population.behavior.shape[1])).all():
@@ -336,6 +340,7 @@ KINDS: dict[str, Kind] = {
     "history": Kind("runs", "mean and best quality against evaluations", _history),
     "gallery": Kind("run", "best solutions and the ends of behaviors", _gallery),
     "representatives": Kind("run", "the few that light most", _representatives),
+    "table": Kind("run", "pictures from low to high in two behaviors", _table),
     "curves": Kind("comparison", "a logged number, with bands", _curves),
     "distributions": Kind("comparison", "every run of each metric", _distributions),
     "sweep": Kind("sweep", "a metric against a setting", _sweep),

@@ -16,7 +16,12 @@ from matplotlib.figure import Figure
 
 from softqd.experiment.result import Result
 from softqd.report.fields import finite_bounds, value_map
-from softqd.report.gallery import behavior_names, gallery, representatives
+from softqd.report.gallery import (
+    behavior_names,
+    gallery,
+    picture_table,
+    representatives,
+)
 from softqd.report.style import (
     BEST,
     MAX_VECTOR_MARKS,
@@ -254,6 +259,8 @@ def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[
         figures["gallery"] = gallery(problem, population)
         if np.isfinite(bounds).all():
             figures["representatives"] = representatives(problem, population)
+        if behavior.shape[1] == 2:
+            figures["table"] = picture_table(problem, population)
     return [save_figure(f, directory / f"{name}.png") for name, f in figures.items()]
 
 
