@@ -93,7 +93,9 @@ def list_names() -> None:
     )
     for name, preset in registry.PRESETS.items():
         settings = preset.algorithm_settings.get("squad", {})
-        presets.add_row(name, preset.about, _settings_text(settings))
+        needs = "".join(f"\nsoftqd weights fetch {each}" for each in preset.weights)
+        about = f"{preset.about}; first{needs}" if needs else preset.about
+        presets.add_row(name, about, _settings_text(settings))
     _console().print(presets)
     for title, table, known in (
         ("Problem settings", "problem", registry.PROBLEMS),
@@ -254,27 +256,6 @@ def select_members(
         highlight=False,
         soft_wrap=True,
     )
-
-
-@app.command()
-def fetch(
-    name: Annotated[str, typer.Argument(help="What to fetch: faces, vermeer.")],
-) -> None:
-    """Download what a problem needs, once; it is verified and kept."""
-    from softqd import registry
-
-    get = registry.lookup(
-        "download",
-        name,
-        registry.DOWNLOADS,
-        f"choose from {', '.join(registry.DOWNLOADS)}; for models, run 'softqd weights "
-        "list'",
-    )
-
-    def say(text: str) -> None:
-        _console().print(text, highlight=False, markup=False, soft_wrap=True)
-
-    say(f"{name}: {get(announce=say)}")
 
 
 def _read(file: Path, quality: str | None, behavior: str | None) -> tuple[Any, str]:

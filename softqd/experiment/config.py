@@ -186,6 +186,7 @@ def build_problem(config: Config) -> Problem:
         ConfigError: If its factory refuses its settings, or gives something else.
     """
     name, settings = _split(config["problem"])
+    _check_given("problem", name, settings)
     try:
         problem = _factory("problem", name)(**settings)
     except (ValueError, TypeError) as error:
@@ -202,6 +203,7 @@ def build_algorithm(config: Config, problem: Problem) -> Algorithm:
         ConfigError: If its factory refuses its settings or the problem.
     """
     name, settings = _split(config["algorithm"])
+    _check_given("algorithm", name, settings)
     try:
         hints = _settings_of("algorithm", name)
         arguments = {k: _realize(v, hints[k]) for k, v in settings.items()}
@@ -213,6 +215,22 @@ def build_algorithm(config: Config, problem: Problem) -> Algorithm:
 def _split(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     settings = {k: _from_text(v) for k, v in table.items() if k != "name"}
     return table["name"], settings
+
+
+def _check_given(table: str, name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse a configuration without a setting that has no default."""
+    parameters = inspect.signature(_factory(table, name)).parameters
+    missing = [
+        key
+        for key in _settings_of(table, name)
+        if key not in settings and parameters[key].default is inspect.Parameter.empty
+    ]
+    if missing:
+        examples = registry.EXAMPLE_TEXTS.get(name, {})
+        typed = (f'--set "{key}={examples.get(key, "VALUE")}"' for key in missing)
+        raise ConfigError(
+            f"{name} has no default for {' and '.join(missing)}; give {' '.join(typed)}"
+        )
 
 
 def _factory(table: str, name: str) -> Callable:
