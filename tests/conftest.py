@@ -31,6 +31,22 @@ def x64():
         yield
 
 
+@pytest.fixture(scope="module")
+def quick_programs():
+    """Hardly optimized programs, where compiling them is most of the work."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def optimized_programs():
+    """Programs as users get them, for one test of a module with quick ones."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
 @pytest.fixture
 def bowl():
     return make_bowl()

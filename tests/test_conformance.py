@@ -21,6 +21,7 @@ SETTINGS = {
     "squad": {"population_size": 12, "batch_size": 5, "num_neighbors": 4},
 }
 ALGORITHMS = sorted(registry.ALGORITHMS)
+pytestmark = pytest.mark.usefixtures("quick_programs")
 
 
 def build(name, problem=None):
@@ -150,6 +151,7 @@ class TestConformance:
         assert len(calls) == int(info.evaluations)
         assert int(info.gradient_evaluations) <= int(info.evaluations)
 
+    @pytest.mark.usefixtures("optimized_programs")
     def test_resumed_run_equals_the_straight_one(self, name, tmp_path):
         algorithm = build(name)
         straight = softqd.run(algorithm, seed=5, num_iterations=7, log_every=3)

@@ -75,7 +75,7 @@ def read_openvino(path: str | Path) -> Network:
                 values[key] = found if isinstance(found, tuple) else (found,)
         return values[last][0]
 
-    return Network(apply, params, _numbers(layers[first].attributes, "shape")[1:])
+    return Network(apply, params, _sizes(path, layers[first])[0][1:])
 
 
 def _read_layers(path: Path) -> tuple[dict[str, _Layer], dict[str, np.ndarray]]:
@@ -89,7 +89,7 @@ def _read_layers(path: Path) -> tuple[dict[str, _Layer], dict[str, np.ndarray]]:
             source = (edge.attrib["from-layer"], int(edge.attrib["from-port"]))
             to[int(edge.attrib["to-port"])] = source
         layers: dict[str, _Layer] = {}
-        constants, first_output = {}, {}
+        first_output = {}
         for element in root.iter("layer"):
             key, kind = element.attrib["id"], element.attrib["type"]
             # Ports are numbered through: inputs first, then outputs.
@@ -101,35 +101,52 @@ def _read_layers(path: Path) -> tuple[dict[str, _Layer], dict[str, np.ndarray]]:
             found = element.find("data")
             attributes = {} if found is None else dict(found.attrib)
             layers[key] = _Layer(kind, element.attrib["name"], inputs, attributes)
-            if kind == "Const":
-                constants[key] = _constant(path, layers[key], data)
     except FileNotFoundError as error:
         raise ValueError(f"there is no file {error.filename}") from None
-    except (ElementTree.ParseError, KeyError, TypeError) as error:
+    except (ElementTree.ParseError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is not a network in OpenVINO's representation, or not all of it: "
             f"{type(error).__name__}: {error}"
         ) from None
+    constants = {
+        key: _constant(path, layer, data)
+        for key, layer in layers.items()
+        if layer.kind == "Const"
+    }
     return layers, constants
 
 
 def _constant(path: Path, layer: _Layer, data: bytes) -> np.ndarray:
-    attributes = layer.attributes
-    dtype = _DTYPES.get(attributes["element_type"])
+    kind = layer.attributes.get("element_type", "")
+    dtype = _DTYPES.get(kind)
     if dtype is None:
         raise ValueError(
-            f"{path}: constants of type {attributes['element_type']!r} are not known "
-            f"(layer {layer.name!r})"
+            f"{path}: constants of type {kind!r} are not known (layer {layer.name!r})"
         )
-    shape = _numbers(attributes, "shape")
-    start, size = int(attributes["offset"]), int(attributes["size"])
-    if start + size > len(data) or size != math.prod(shape) * np.dtype(dtype).itemsize:
+    shape, start, size = _sizes(path, layer, "offset", "size")
+    if (
+        start < 0
+        or start + size > len(data)
+        or size != math.prod(shape) * np.dtype(dtype).itemsize
+    ):
         raise ValueError(
             f"{path.with_suffix('.bin')}: Const of layer {layer.name!r} has shape "
             f"{shape} and bytes {start} to {start + size}, but the file has "
             f"{len(data)}; it is truncated or belongs to another .xml"
         )
     return np.frombuffer(data, dtype, math.prod(shape), start).reshape(shape)
+
+
+def _sizes(path: Path, layer: _Layer, *names: str) -> tuple[Any, ...]:
+    """A layer's shape, and attributes that are one whole number each."""
+    try:
+        numbers = (int(layer.attributes[name]) for name in names)
+        return _numbers(layer.attributes, "shape"), *numbers
+    except (KeyError, ValueError) as error:
+        raise ValueError(
+            f"{path}: {layer.kind} {layer.name!r} cannot be read: "
+            f"{type(error).__name__}: {error}"
+        ) from None
 
 
 def _only(path: Path, layers: dict[str, _Layer], kind: str) -> str:

@@ -68,7 +68,9 @@ def unpack(package: Path, members: Mapping[str, str]) -> None:
         try:
             part.write_bytes(_read_member(package, member))
         except (KeyError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
-            raise DownloadError(f"{package} holds no sound {member} ({error})") from None
+            raise DownloadError(
+                f"{package} holds no sound {member} ({error})"
+            ) from None
         if sha256_of(part) != sha256:
             part.unlink()
             raise DownloadError(

@@ -1,8 +1,8 @@
 """Pretrained weights: fetched, converted, checked, and where they are kept.
 
 Weights are fetched once, at the user's word, from their authors' own addresses into the
-cache folder, and never come with the package. Every file of the catalog is pinned by its
-SHA-256 checksum, and one that differs is refused.
+cache folder, and never come with the package. Every file of the catalog is pinned by
+its SHA-256 checksum, and one that differs is refused.
 """
 
 from __future__ import annotations

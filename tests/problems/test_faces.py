@@ -152,7 +152,7 @@ def test_squad_spreads_ages_and_smiles(problem):
         optimizer=optax.adam(0.1),
     )
     result = softqd.run(algorithm, seed=0, num_iterations=40, log_every=40)
-    start = algorithm.population(algorithm.init(jax.random.key(0)))
+    start = algorithm.population(jax.jit(algorithm.init)(jax.random.key(0)))
     spread = [np.asarray(p.behavior).std(0) for p in (start, result.population)]
     assert (spread[1] > 1.5 * spread[0]).all()
     assert result.population.quality.mean() > 50

@@ -159,6 +159,22 @@ def test_files_of_different_networks(copy):
         read_tfjs(copy / "emotion.json", ["happy"])
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("MappingNetwork.xml", 'shape="8, 8"', 'shape="8, x"', r"xml: Const .*' x'"),
+        ("MappingNetwork.xml", 'offset="', 'offset="?', r"xml: Const .* ValueError"),
+        ("MappingNetwork.xml", 'to-port="', 'to-port="?', r"xml is not a network"),
+        ("emotion.json", '"size": "10"', '"size": "x"', "json: the shape of its input"),
+        ("emotion.json", '"weights": [', '"weights": ["x", ', "json is not a graph mo"),
+    ],
+)
+def test_numbers_that_are_none_are_named_with_their_file(copy, file, old, new, says):
+    replace(copy / file, old, new)
+    with pytest.raises(ValueError, match=says):
+        read(copy, Path(file).stem)
+
+
 def test_settings_that_are_not_known_are_refused_when_computed(copy):
     replace(copy / "SynthesisNetwork.xml", 'mode="numpy"', 'mode="pdpd"')
     network = read_openvino(copy / "SynthesisNetwork.xml")
