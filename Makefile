@@ -11,7 +11,7 @@ demo: $(VENV)/.core
 	$(BIN)/softqd run lp-easy --out runs/demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not parity and not torch_parity"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not parity and not torch_parity"
 
 # Comparisons with other libraries.
 parity: $(VENV)/.parity

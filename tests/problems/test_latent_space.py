@@ -18,6 +18,7 @@ from softqd.problems._latent_space import arc_distance
 from softqd.problems._prompts import pair_name
 from softqd.types import lift_arrays
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
 CLIP_FOLDER = Path(__file__).parents[1] / "fixtures" / "clip_tiny"
 ROWS, WIDTH, SIDE, EMBEDDING = 3, 5, 8, 6
 PROMPT, PAIRS = "a face", [("young", "old"), ("long hair", "short hair")]
