@@ -93,9 +93,8 @@ def list_names() -> None:
     )
     for name, preset in registry.PRESETS.items():
         settings = preset.algorithm_settings.get("squad", {})
-        needs = "".join(f"\nsoftqd weights fetch {each}" for each in preset.weights)
-        about = f"{preset.about}; first{needs}" if needs else preset.about
-        presets.add_row(name, about, _settings_text(settings))
+        needs = f"; weights: {', '.join(preset.weights)}" if preset.weights else ""
+        presets.add_row(name, preset.about + needs, _settings_text(settings))
     _console().print(presets)
     for title, table, known in (
         ("Problem settings", "problem", registry.PROBLEMS),
@@ -103,9 +102,15 @@ def list_names() -> None:
     ):
         rows = Table("name", "settings and defaults", title=title, title_justify="left")
         for name in known:
-            rows.add_row(name, _settings_text(config.defaults_of(table, name)))
+            wanted = dict.fromkeys(config.required_of(table, name), "...")
+            defaults = config.defaults_of(table, name)
+            rows.add_row(name, _settings_text(wanted | defaults))
         _console().print(rows)
-    _console().print("Change any setting with --set name=value.", highlight=False)
+    _console().print(
+        "Change any setting with --set name=value. Fetch weights once, with 'softqd "
+        "weights fetch NAME'.",
+        highlight=False,
+    )
 
 
 @app.command()

@@ -149,6 +149,8 @@ def test_list_names_everything(capsys):
     assert status == 0
     for name in ("lp-easy", "lp-hard", "sphere", "arm", "squad", "protect_quality"):
         assert name in out
+    for need in ("prompt=..., pairs=...", "weights: faces", "clip-vit-b32"):
+        assert need in out
 
 
 @pytest.mark.parametrize(

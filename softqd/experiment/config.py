@@ -219,12 +219,7 @@ def _split(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _check_given(table: str, name: str, settings: Mapping[str, Any]) -> None:
     """Refuse a configuration without a setting that has no default."""
-    parameters = inspect.signature(_factory(table, name)).parameters
-    missing = [
-        key
-        for key in _settings_of(table, name)
-        if key not in settings and parameters[key].default is inspect.Parameter.empty
-    ]
+    missing = [key for key in required_of(table, name) if key not in settings]
     if missing:
         examples = registry.EXAMPLE_TEXTS.get(name, {})
         typed = (f'--set "{key}={examples.get(key, "VALUE")}"' for key in missing)
@@ -250,6 +245,16 @@ def _settings_of(table: str, name: str) -> dict[str, Any]:
     # A user's own factory need not have hints: then any plain value will do. What an
     # algorithm takes first is the problem.
     return {k: hints.get(k, Any) for k in names[table == "algorithm" :]}
+
+
+def required_of(table: str, name: str) -> list[str]:
+    """Settings that have no default."""
+    parameters = inspect.signature(_factory(table, name)).parameters
+    return [
+        key
+        for key in _settings_of(table, name)
+        if parameters[key].default is inspect.Parameter.empty
+    ]
 
 
 def defaults_of(table: str, name: str) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from softqd.ops.cache import cache_folder
-from softqd.problems._graph_openvino import _convolution, read_openvino
+from softqd.problems._graph_openvino import read_openvino
 from softqd.problems._graph_tfjs import read_tfjs
+from softqd.problems._openvino_operations import _convolution
 
 FACES = Path(__file__).parents[1] / "fixtures" / "faces"
 EXPECTED = np.load(FACES / "expected.npz")

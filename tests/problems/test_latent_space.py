@@ -16,6 +16,7 @@ from softqd.experiment import config
 from softqd.problems import Generator, Scorer, clip, latent_space, stylegan2
 from softqd.problems._latent_space import arc_distance
 from softqd.problems._prompts import pair_name
+from softqd.registry import EXAMPLE_TEXTS
 from softqd.types import lift_arrays
 
 pytestmark = pytest.mark.usefixtures("quick_programs")
@@ -490,6 +491,7 @@ def test_what_has_no_default_is_asked_for(capsys, tmp_path):
     assert 'no default for prompt and pairs; give --set "prompt=' in line
     line = refusal(capsys, tmp_path, "latent_space", "prompt=a face")
     assert 'no default for pairs; give --set "pairs=a young pirate | an old' in line
+    assert len(build(**EXAMPLE_TEXTS["latent_space"]).behavior_names) == 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from official_pickles import official_pickle
 
 from softqd import cli
 from softqd.problems import faces, stylegan2, weights
+from softqd.registry import PRESETS
 
 ARRAYS = stylegan2.random_state(8, w_dim=4, max_channels=4)
 PICKLE = official_pickle(ARRAYS, conv_clamp=256)
@@ -77,6 +78,11 @@ def test_every_file_is_pinned():
             assert file.url.endswith(f"/{file.name}")
             # An address that moves, such as a branch, would not stay what it is.
             assert "/main/" not in file.url
+
+
+def test_presets_need_weights_that_can_be_fetched():
+    needed = {name for preset in PRESETS.values() for name in preset.weights}
+    assert needed == set(weights.CATALOG)
 
 
 def test_fetch_converts_and_names_the_license_first(capsys, catalog):
