@@ -10,7 +10,9 @@ import softqd
 from softqd.algorithms import _arborescence
 from softqd.ops.archive import grid_centroids
 
-SMALL = {"cells": 32, "num_emitters": 2, "batch_size": 7}
+pytestmark = pytest.mark.usefixtures("quick_programs")
+# Cells of a grid, which need no k-means.
+SMALL = {"centroids": grid_centroids((8, 4)), "num_emitters": 2, "batch_size": 7}
 EMITTERS = {
     "cma_mega": softqd.cma_mega,
     "cma_maega": softqd.cma_maega,
@@ -60,7 +62,8 @@ def test_counts(name):
 def test_branches_lie_in_the_span_of_the_gradients():
     """Children of CMA-MEGA differ from their point by combinations of 1 + d rows."""
     problem = tilted(dim=12)
-    algorithm = softqd.cma_mega(problem, cells=64, num_emitters=1, batch_size=20)
+    settings = {"centroids": grid_centroids((8, 8)), "num_emitters": 1}
+    algorithm = softqd.cma_mega(problem, batch_size=20, **settings)
     state = start(algorithm)
     after, _ = jax.jit(algorithm.step)(state)
     kept = softqd.Population(*algorithm.population(after)).compact()
@@ -88,7 +91,7 @@ def test_quality_coefficient_is_positive_unless_signed(monkeypatch, signed):
         behavior_bounds=(0.0, 1.0),
     )
     settings = {"num_emitters": 1, "batch_size": 30, "signed_quality": signed}
-    algorithm = softqd.cma_mega(problem, cells=4, **settings)
+    algorithm = softqd.cma_mega(problem, centroids=grid_centroids((2, 2)), **settings)
     state = start(algorithm)
     evaluate = _arborescence.evaluation.evaluate
     monkeypatch.setattr(_arborescence.evaluation, "evaluate", recording)
@@ -174,6 +177,7 @@ def test_random_starts_are_searched_around_but_not_kept(name):
     assert algorithm.population(after).occupied.any()
 
 
+@pytest.mark.usefixtures("optimized_programs")
 @pytest.mark.parametrize("name", [*EMITTERS, "ga_me"])
 def test_cells_of_one_run_or_of_all(name):
     build = softqd.registry.ALGORITHMS[name]
@@ -192,7 +196,7 @@ def test_cells_of_one_run_or_of_all(name):
 def test_start_from_given_solutions():
     given = np.random.default_rng(0).normal(size=(9, 8)).astype(np.float32)
     for make in (*EMITTERS.values(), softqd.ga_me):
-        algorithm = make(tilted(), cells=16)
+        algorithm = make(tilted(), centroids=grid_centroids((4, 4)))
         state = start(algorithm, given)
         assert int(state.init_evaluations) == 9
         kept = algorithm.population(state).compact().solutions
