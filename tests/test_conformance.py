@@ -163,6 +163,7 @@ class TestConformance:
         # 4 is a log point of the first part only: it ended there.
         assert resumed.history["iteration"].tolist() == [0, 3, 4, 6, 7]
 
+    @pytest.mark.usefixtures("optimized_programs")
     def test_vmap_over_seeds(self, name):
         algorithm, _, _ = ready(name)
         many = softqd.run(algorithm, seed=[3, 8], num_iterations=5)
