@@ -11,7 +11,8 @@ demo: $(VENV)/.core
 	$(BIN)/softqd run lp-easy --out runs/demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not parity and not torch_parity and not browser"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+	    -m "not slow and not parity and not torch_parity and not browser"
 
 # Comparisons with other libraries.
 parity: $(VENV)/.parity

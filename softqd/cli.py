@@ -96,7 +96,8 @@ def list_names() -> None:
     )
     for name, preset in registry.PRESETS.items():
         settings = preset.algorithm_settings.get("squad", {})
-        presets.add_row(name, preset.about, _settings_text(settings))
+        needs = f"; weights: {', '.join(preset.weights)}" if preset.weights else ""
+        presets.add_row(name, preset.about + needs, _settings_text(settings))
     _console().print(presets)
     for title, table, known in (
         ("Problem settings", "problem", registry.PROBLEMS),
@@ -104,9 +105,15 @@ def list_names() -> None:
     ):
         rows = Table("name", "settings and defaults", title=title, title_justify="left")
         for name in known:
-            rows.add_row(name, _settings_text(config.defaults_of(table, name)))
+            wanted = dict.fromkeys(config.required_of(table, name), "...")
+            defaults = config.defaults_of(table, name)
+            rows.add_row(name, _settings_text(wanted | defaults))
         _console().print(rows)
-    _console().print("Change any setting with --set name=value.", highlight=False)
+    _console().print(
+        "Change any setting with --set name=value. Fetch weights once, with 'softqd "
+        "weights fetch NAME'.",
+        highlight=False,
+    )
 
 
 @app.command()
@@ -263,27 +270,6 @@ def select_members(
         highlight=False,
         soft_wrap=True,
     )
-
-
-@app.command()
-def fetch(
-    name: Annotated[str, typer.Argument(help="What to fetch: faces, vermeer.")],
-) -> None:
-    """Download what a problem needs, once; it is verified and kept."""
-    from softqd import registry
-
-    get = registry.lookup(
-        "download",
-        name,
-        registry.DOWNLOADS,
-        f"choose from {', '.join(registry.DOWNLOADS)}; for models, run 'softqd weights "
-        "list'",
-    )
-
-    def say(text: str) -> None:
-        _console().print(text, highlight=False, markup=False, soft_wrap=True)
-
-    say(f"{name}: {get(announce=say)}")
 
 
 def _read(file: Path, quality: str | None, behavior: str | None) -> tuple[Any, str]:

@@ -197,6 +197,7 @@ def build_problem(config: Config) -> Problem:
         ConfigError: If its factory refuses its settings, or gives something else.
     """
     name, settings = _split(config["problem"])
+    _check_given("problem", name, settings)
     try:
         problem = _factory("problem", name)(**settings)
     except (ValueError, TypeError) as error:
@@ -221,6 +222,7 @@ def build_algorithm(
         ConfigError: If its factory refuses its settings or the problem.
     """
     name, settings = _split(config["algorithm"])
+    _check_given("algorithm", name, settings)
     try:
         hints = _settings_of("algorithm", name)
         arguments = {k: _realize(v, hints[k], number) for k, v in settings.items()}
@@ -232,6 +234,17 @@ def build_algorithm(
 def _split(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     settings = {k: _from_text(v) for k, v in table.items() if k != "name"}
     return table["name"], settings
+
+
+def _check_given(table: str, name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse a configuration without a setting that has no default."""
+    missing = [key for key in required_of(table, name) if key not in settings]
+    if missing:
+        examples = registry.EXAMPLE_TEXTS.get(name, {})
+        typed = (f'--set "{key}={examples.get(key, "VALUE")}"' for key in missing)
+        raise ConfigError(
+            f"{name} has no default for {' and '.join(missing)}; give {' '.join(typed)}"
+        )
 
 
 def _factory(table: str, name: str) -> Callable:
@@ -251,6 +264,16 @@ def _settings_of(table: str, name: str) -> dict[str, Any]:
     # A user's own factory need not have hints: then any plain value will do. What an
     # algorithm takes first is the problem.
     return {k: hints.get(k, Any) for k in names[table == "algorithm" :]}
+
+
+def required_of(table: str, name: str) -> list[str]:
+    """Settings that have no default."""
+    parameters = inspect.signature(_factory(table, name)).parameters
+    return [
+        key
+        for key in _settings_of(table, name)
+        if parameters[key].default is inspect.Parameter.empty
+    ]
 
 
 def defaults_of(table: str, name: str) -> dict[str, Any]:

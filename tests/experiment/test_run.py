@@ -39,7 +39,7 @@ def test_log_points_do_not_change_the_run(algorithm):
 
 def test_zero_iterations_give_the_start(algorithm):
     result = softqd.run(algorithm, seed=3, num_iterations=0)
-    start = algorithm.init(jax.random.key(3))
+    start = jax.jit(algorithm.init)(jax.random.key(3))
     np.testing.assert_allclose(result.population.quality, start.quality, rtol=1e-6)
     assert result.history["iteration"].tolist() == [0]
 
