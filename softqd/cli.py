@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from softqd import cli_compare, cli_weights
+from softqd import cli_compare, cli_reproduce, cli_weights
 from softqd.cli_errors import Interrupted, UsageError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.add_typer(cli_weights.app, name="weights")
 app.command()(cli_compare.compare)
+app.command()(cli_reproduce.reproduce)
 
 
 _INTERRUPTED = 130

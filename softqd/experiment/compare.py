@@ -7,25 +7,21 @@ Every run is kept in a folder of its own, ``<out>/<algorithm>/seed_<n>``. Called
 from __future__ import annotations
 
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-import jax
-
 from softqd.experiment.comparison import Comparison, conclude, entry_of
-from softqd.experiment.config import Config, ConfigError
-from softqd.experiment.group import Event, groups_of, is_finished, run_group
+from softqd.experiment.group import is_finished
 from softqd.experiment.plan import (
     Method,
     check_seeds,
     folder_of,
     methods_of,
+    refuse_other,
     with_budgets,
 )
-from softqd.experiment.progress import ExperimentBar
-from softqd.experiment.workers import Task, run_tasks
+from softqd.experiment.runs import Runs, check_jobs, run_all
 from softqd.ops.checks import check_count
 from softqd.types import Problem
 
@@ -48,12 +44,13 @@ def compare(
 
     Args:
         problem: A name from ``softqd list``, ``module:factory``, or a `Problem`.
-        algorithms: Names; ``module:factory`` for your own.
+        algorithms: Names; ``module:factory`` for your own; ``label=name`` to set one
+            algorithm in several ways.
         seeds: How many, from 0, or which.
         evaluations: Budget of every run, the first population included. By default the
             smallest budget among the algorithms' presets.
         settings: ``name=value`` for the problem, ``algorithm.name=value`` for one
-            algorithm, over those of the preset.
+            algorithm, or its label, over those of the preset.
         out: Folder of the experiment, which can be continued; None keeps no run.
         jobs: Processes at once, on the CPU.
         progress: Show a progress bar over all runs.
@@ -76,10 +73,9 @@ def compare(
         [448, 448]
     """
     wanted = check_seeds(seeds)
-    check_count("jobs", jobs, 1)
     if evaluations is not None:
         check_count("evaluations", evaluations, 1)
-    _check_jobs(jobs, problem)
+    check_jobs(jobs, problem)
     ready, methods = methods_of(problem, algorithms, settings)
     budget, methods = with_budgets(methods, evaluations)
     place = tempfile.TemporaryDirectory() if out is None else nullcontext(str(out))
@@ -91,19 +87,6 @@ def compare(
         if out is not None:
             found.save(out)
     return found
-
-
-def _check_jobs(jobs: int, problem: Problem | str) -> None:
-    if jobs > 1 and isinstance(problem, Problem):
-        raise ValueError(
-            "jobs > 1 needs a problem that other processes can build: give a name or "
-            "'module:factory' instead of a softqd.Problem"
-        )
-    if jobs > 1 and jax.default_backend() != "cpu":
-        raise ValueError(
-            "jobs > 1 is for the CPU, and this is a "
-            f"{jax.default_backend()}; leave jobs out, or set JAX_PLATFORMS=cpu"
-        )
 
 
 class _Experiment:
@@ -125,44 +108,21 @@ class _Experiment:
         finished = [path.parent for path in self.out.glob("*/seed_*/metrics.json")]
         unfinished = [path.parent for path in self.out.glob("*/unfinished/*/*.toml")]
         for folder in sorted(finished + unfinished):
-            _refuse_other(folder, self.methods[0].config, {"problem": None})
+            refuse_other(folder, self.methods[0].config, {"problem": None})
         tables = {"algorithm": None, "run": ["evaluations", "cells"]}
         for method in self.methods:
             place = self.out / method.folder_name
             wanted = {folder_of(self.out, method, seed) for seed in self.seeds}
             mine = [f for f in unfinished if f.parent.parent == place]
             for folder in sorted(wanted.intersection(finished)) + mine:
-                _refuse_other(folder, method.config, tables)
+                refuse_other(folder, method.config, tables)
 
     def run(self, jobs: int, progress: bool) -> None:
         """Run what is not finished."""
-        tasks = [
-            Task(method, seeds)
-            for method in self.methods
-            if method.algorithm is not None
-            for seeds in groups_of(self.out, method, self.seeds, jobs)
-        ]
-        open_runs = {(t.method.name, seed) for t in tasks for seed in t.seeds}
-        pairs = len(self.methods) * len(self.seeds)
-        total = max(pairs, len(open_runs))
-        bar = ExperimentBar(total, total - len(open_runs)) if progress else None
-        shares = dict.fromkeys(sorted(open_runs), 0.0)
-
-        def emit(event: Event) -> None:
-            for seed in event.seeds:
-                shares[event.algorithm, seed] = event.share
-                if event.error:
-                    self.failures[event.algorithm][seed] = event.error
-            if bar is not None:
-                done = sum(share == 1.0 for share in shares.values())
-                bar.update(sum(shares.values()), done, event.algorithm)
-
-        with bar or nullcontext():
-            if jobs > 1:
-                run_tasks(self.out, tasks, jobs, emit)
-                return
-            for task in tasks:
-                run_group(self.out, task.method, task.seeds, self.problem, emit)
+        runs = [Runs(method, self.seeds, self.problem) for method in self.methods]
+        found = run_all(self.out, runs, jobs, progress)
+        for name, failures in found.items():
+            self.failures[name] |= failures
 
     def conclude(self, budget: int) -> Comparison:
         """Read the run folders and compare them."""
@@ -180,26 +140,3 @@ class _Experiment:
             entries[method.name] = entry
             notes |= found
         return conclude(self.methods[0].config["problem"], budget, entries, notes)
-
-
-def _refuse_other(
-    folder: Path, config: Config, tables: dict[str, list[str] | None]
-) -> None:
-    """Refuse a run whose settings in some tables, or keys of them, are others."""
-    try:
-        saved = tomllib.loads((folder / "config.toml").read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{folder}/config.toml cannot be read ({error}); remove the folder to run "
-            "it again"
-        ) from None
-    for table, keys in tables.items():
-        before, now = saved.get(table, {}), config[table]
-        for key in keys or sorted(before | now, key=lambda k: (k != "name", k)):
-            if before.get(key) != now.get(key):
-                version = saved.get("versions", {}).get("softqd", "unknown")
-                raise ConfigError(
-                    f"{folder} holds a run of softqd {version} with {table} "
-                    f"{key}={before.get(key)!r}, this comparison has "
-                    f"{now.get(key)!r}; use the same, or another folder"
-                )

@@ -16,6 +16,7 @@ import tomli_w
 
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.folder import finish_folder, identity, write_whole
+from softqd.experiment.measure import curve_values, measure_all
 from softqd.experiment.plan import Method, folder_of, parse_seeds, seeds_text
 from softqd.experiment.result import versions
 from softqd.experiment.run import run
@@ -96,22 +97,31 @@ def _run_together(
     results = run(
         method.algorithm,
         seed=list(seeds),
-        num_iterations=None,
-        max_evaluations=config["run"]["evaluations"],
+        num_iterations=config["run"].get("iterations"),
+        max_evaluations=config["run"].get("evaluations"),
         log_every=config["run"]["log_every"],
         checkpoint_dir=checkpoint,
         resume=True,
         progress=_Share(method.name, list(seeds), emit),
+        measure=_measure(method, problem),
         config=identity(config),
     )
-    together = f"of {len(seeds)} seeds that advanced together"
-    notes = {"seconds": together} if len(seeds) > 1 else None
-    for seed, result in zip(seeds, results, strict=True):
+    bounds = problem.bounds(results[0].population.behavior.shape[1])
+    populations = [result.population for result in results]
+    found = measure_all(populations, bounds, config["run"]["cells"])
+    for seed, result, metrics in zip(seeds, results, found, strict=True):
         folder = folder_of(out, method, seed)
         full = {**config, "run": {**config["run"], "seed": seed}}
         try:
             if not is_finished(folder):
-                finish_folder(folder, result, full, problem, notes)
+                finish_folder(
+                    folder,
+                    result,
+                    full,
+                    problem,
+                    num_together=len(seeds),
+                    found=metrics,
+                )
         except Exception as error:  # the run itself is done, and its state kept
             _fail(out, method, [seed], error, emit)
         else:
@@ -122,6 +132,13 @@ def _run_together(
     shutil.rmtree(checkpoint)
     with suppress(OSError):  # other seeds may be there
         checkpoint.parent.rmdir()
+
+
+def _measure(method: Method, problem: Problem) -> Callable | None:
+    if not method.curves:
+        return None
+    cells = method.config["run"]["cells"]
+    return lambda population: curve_values(population, problem, cells)
 
 
 class _Share:

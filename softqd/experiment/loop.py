@@ -46,8 +46,9 @@ class _Tally(NamedTuple):
 class Loop:
     """The mutable side of a run: device state, counters, history."""
 
-    def __init__(self, algorithm, seeds, is_many, config):
+    def __init__(self, algorithm, seeds, is_many, config, measure=None):
         self.algorithm, self.seeds, self.is_many = algorithm, seeds, is_many
+        self.measure = measure
         self.config = config or _describe(algorithm)
         self.step = lift_arrays(algorithm.step)
         population = jax.vmap(algorithm.population) if is_many else algorithm.population
@@ -178,7 +179,7 @@ class Loop:
         quality = self.qualities()
         row["mean_quality"] = [float(q.mean()) if q.size else math.nan for q in quality]
         row["max_quality"] = [float(q.max()) if q.size else math.nan for q in quality]
-        row |= self._scalars()
+        row |= self._scalars() | self._measured()
         for name, value in row.items():
             self.history.setdefault(name, []).append(value)
 
@@ -192,6 +193,13 @@ class Loop:
             values = np.asarray(leaf) if is_known else np.full(leaf.shape, np.nan)
             scalars[name] = [float(v) for v in values.reshape(-1)]
         return scalars
+
+    def _measured(self) -> dict[str, list[float]]:
+        """What ``measure`` says of the population, per seed."""
+        if self.measure is None:
+            return {}
+        rows = [self.measure(population) for population in self.populations()]
+        return {name: [float(row[name]) for row in rows] for name in rows[0]}
 
     def latest(self) -> dict[str, float]:
         """The newest figures, first seed, for the progress bar."""

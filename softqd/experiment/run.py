@@ -19,7 +19,7 @@ from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.loop import LogPoint, Loop
 from softqd.experiment.progress import ProgressBar, Reporter
 from softqd.ops.checks import check_count
-from softqd.types import Algorithm
+from softqd.types import Algorithm, Population
 
 
 def run(
@@ -36,6 +36,7 @@ def run(
     resume: bool = False,
     progress: bool | Reporter = False,
     callback: Callable[[LogPoint], None] | None = None,
+    measure: Callable[[Population], dict[str, float]] | None = None,
     config: dict[str, Any] | None = None,
 ) -> Any:
     """Run an algorithm and return its `Result`.
@@ -58,6 +59,8 @@ def run(
         resume: Continue from the checkpoint if there is one.
         progress: Show a progress bar, or tell this `Reporter` instead.
         callback: Called with a `LogPoint` at every log point (single seed only).
+        measure: Numbers of a population, the same names every time, that the history
+            gets as further columns.
         config: Recorded in the result, and compared before resuming.
 
     Returns:
@@ -82,7 +85,7 @@ def run(
     _check_arguments(seeds, num_iterations, log_every, max_evaluations, max_seconds)
     if callback is not None and is_many:
         raise ValueError("callback works with a single seed; got a sequence of seeds")
-    loop = Loop(algorithm, seeds, is_many, config)
+    loop = Loop(algorithm, seeds, is_many, config, measure)
     folder = Path(checkpoint_dir) if checkpoint_dir is not None else None
     if folder and checkpoint.exists(folder) and not resume:
         raise CheckpointError(
@@ -160,7 +163,7 @@ class _DeferredInterrupt:
 
 def _drive(loop, limits, interrupt, log_every, folder, checkpoint_every, bar, callback):
     """Advance until a limit, logging, checkpointing and reporting on the way."""
-    last_save = time.perf_counter()
+    last_save, patience = time.perf_counter(), checkpoint_every
     with _keeping_last_state(loop, folder):
         while (left := limits.steps_left(loop)) > 0:
             interrupt.check()
@@ -173,9 +176,12 @@ def _drive(loop, limits, interrupt, log_every, folder, checkpoint_every, bar, ca
                 loop.log()
                 if callback is not None:
                     callback(loop.log_point())
-                if folder and time.perf_counter() - last_save >= checkpoint_every:
+                began = time.perf_counter()
+                if folder and began - last_save >= patience:
                     loop.save(folder)
                     last_save = time.perf_counter()
+                    # A large state must not take more than a tenth of the time.
+                    patience = max(checkpoint_every, 10 * (last_save - began))
             if bar is not None:
                 bar.announce(limits.seconds_left(loop))
                 bar.update(limits.share_done(loop), loop.iteration, loop.latest())

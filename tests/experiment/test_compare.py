@@ -193,10 +193,10 @@ def test_one_failing_run_leaves_the_others_alone(copy, fake_run):
 
 
 def test_a_folder_that_cannot_be_written_fails_alone(tmp_path, fake_run, monkeypatch):
-    def finish(folder, *rest):
+    def finish(folder, *rest, **options):
         if folder.name == "seed_1":
             raise OSError("no space left")
-        return finish_folder(folder, *rest)
+        return finish_folder(folder, *rest, **options)
 
     calls = fake_run()
     with monkeypatch.context() as patch:
