@@ -100,7 +100,7 @@ def _print_outcome(name: str, outcome: Outcome, quick: bool) -> None:
     console = Console()
     if found:
         console.print(report.rich_table(report.sheet_of(spec, found)))
-    lines = [report.summary_of(spec, found)] if found else []
+    lines = [report.LEGEND, report.summary_of(spec, found)] if found else []
     lines += report.claim_lines(report.claims_of(spec, found), quick)
     lines += report.notes_of(spec, found)
     lines += [

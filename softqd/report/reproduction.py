@@ -25,6 +25,10 @@ QUICK_NOTE = (
     "Quick version: a small problem, few iterations and few seeds. The paper's numbers "
     "are shown for orientation and cannot be compared with these."
 )
+LEGEND = (
+    "± standard error over seeds; apart: the difference in combined standard errors, "
+    "after half a printed digit; it agrees up to 3"
+)
 # The paper's columns of run times.
 WALLCLOCK = {p: p.replace("-", "_") for p in (*LP_ROWS, "ic", *LSI_ROWS)}
 
@@ -88,7 +92,7 @@ def table_of(spec: Reproduction, records: Mapping[str, Record]) -> Sheet:
             rows.append([*start, ours.text(cell.digits), *end])
     heads_all = ["problem", "case", "seeds", "metric", "softqd", "paper"]
     title = title_of(spec, records.values())
-    return Sheet(title, [*heads_all, "standard errors apart", "verdict"], rows)
+    return Sheet(title, [*heads_all, "apart", "verdict"], rows)
 
 
 def _end(found: Agreement | None, cell: Cell, quick: bool) -> list[str]:
@@ -198,9 +202,9 @@ def markdown(sheet: Sheet) -> str:
 
 def rich_table(sheet: Sheet) -> Table:
     """A sheet for the terminal."""
-    table = Table(
-        *sheet.heads, title=sheet.title, title_justify="left", box=box.SIMPLE_HEAD
-    )
+    table = Table(title=sheet.title, title_justify="left", box=box.SIMPLE_HEAD)
+    for place, head in enumerate(sheet.heads):
+        table.add_column(head, no_wrap=place > 1)  # names may wrap, numbers not
     for row in sheet.rows:
         table.add_row(*row)
     return table
