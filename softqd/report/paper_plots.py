@@ -14,10 +14,10 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from softqd import metrics
-from softqd.experiment.record import Record
-from softqd.experiment.reproductions import METHODS, Case, Reproduction
+from softqd.experiment.record import Record, is_quick
+from softqd.experiment.reproductions import METHODS, Case, Cell, Reproduction
 from softqd.report.claims import NAMES, SCORES
-from softqd.report.paper import mean_of
+from softqd.report.paper import mean_of, printed
 from softqd.report.reproduction import found_cases, title_of
 from softqd.report.style import STYLE
 
@@ -82,7 +82,8 @@ def training_curves(pairs: Sequence[tuple[Case, Record]], setting: str = "") -> 
                     final = mean_of(record["metrics"][metric])
                     label = f"{case.label}, final"
                     axes.axhline(final.value, color=color, linestyle="--", label=label)
-            axes.axvline(200, color="black", linewidth=0.7, linestyle=":")
+            if axes.get_xlim()[1] > 200:  # where the paper says it has passed them
+                axes.axvline(200, color="black", linewidth=0.7, linestyle=":")
             axes.set(xlabel="iteration of SQUAD", ylabel=NAMES[metric])
             axes.set_ylim(bottom=0)
         handles, labels = grid[0].get_legend_handles_labels()
@@ -128,14 +129,15 @@ def tradeoff(pairs: Sequence[tuple[Case, Record]], setting: str) -> Figure:
 
 
 def ablation(pairs: Sequence[tuple[Case, Record]], setting: str) -> Figure:
-    """QD score and QVS of every case, in the order of the paper's table."""
+    """QD score and QVS of every case, ours and the paper's, in its table's order."""
     labels = [case.label for case, _ in pairs]
+    is_printed = any(case.paper and not is_quick(record) for case, record in pairs)
     with matplotlib.rc_context(STYLE):
         height = 1.1 + 0.3 * len(labels)
         figure = Figure(figsize=(8.4, height), layout="constrained")
         grid = figure.subplots(1, 2, sharey=True)
         for axes, metric in zip(grid, SCORES, strict=True):
-            for place, (_, record) in enumerate(pairs):
+            for place, (case, record) in enumerate(pairs):
                 values = [v for v in record["metrics"][metric] if v is not None]
                 found = mean_of(values)
                 axes.plot(values, [place] * len(values), "|", color="#7F7F7F")
@@ -143,11 +145,27 @@ def ablation(pairs: Sequence[tuple[Case, Record]], setting: str) -> Figure:
                 axes.errorbar(
                     found.value, place, xerr=error, marker="o", color=COLORS["squad"]
                 )
+                if metric in case.paper and not is_quick(record):
+                    _draw_printed(axes, case.paper[metric], place)
             axes.set_yticks(range(len(labels)), labels)
-            axes.set(xlabel=NAMES[metric])
+            note = " (orange: the paper's)" if is_printed else ""
+            axes.set(xlabel=NAMES[metric] + note)
             axes.set_xlim(left=0)
         grid[0].invert_yaxis()
     return figure
+
+
+def _draw_printed(axes: Any, cell: Cell, place: int) -> None:
+    """The paper's mean and standard error in our unit, a little below ours."""
+    paper = printed(cell)
+    axes.errorbar(
+        paper.value / cell.factor,
+        place + 0.22,
+        xerr=paper.error / cell.factor,
+        marker="D",
+        markersize=4,
+        color=COLORS["cma_maega"],
+    )
 
 
 def archives(

@@ -32,15 +32,15 @@ _INTRODUCTION = (
     "below ours, and below that the difference in combined standard errors, after half "
     "a printed digit; bold where it is more than three."
 )
-_COUNTS = (
-    "The paper counts one evaluation per solution and iteration of SQUAD. There are "
-    "two: one with a gradient, one after the step. Both are counted here."
-)
-# Pictures that need a population, which records do not hold.
-_PICTURES = {
+# What else belongs to a section, such as pictures, for which records do not suffice.
+_MORE = {
+    "papers": "[Deviations](deviations.md#baselines) says what the differences are.",
     "ic": "Five members of the run with seed 2001, chosen by `softqd.select`: the five "
     "that together keep most of the Soft QD Score.\n\n"
-    "![Five rendered solutions](figures/ic_representatives.png)"
+    "![Five rendered solutions](figures/ic_representatives.png)",
+    "lp": "![Mean and best quality over the run](figures/lp_history.png)\n\n"
+    "The paper counts one evaluation per solution and iteration of SQUAD. There are "
+    "two: one with a gradient, one after the step. Both are counted here.",
 }
 
 
@@ -54,9 +54,6 @@ def page(records: list[Record]) -> str:
     parts = ["# Results", _INTRODUCTION]
     for name, spec in REPRODUCTIONS.items():
         parts += _section(name, spec, table)
-        if name == "lp":
-            parts += ["![Mean and best quality over the run](figures/lp_history.png)"]
-            parts += [_COUNTS]
     return "\n\n".join([*parts, "## What was run", _runs_table(table)]) + "\n"
 
 
@@ -93,8 +90,8 @@ def _section(
         yield "\n".join(f"- {line}" for line in claims)
     if spec.figure:
         yield f"![{spec.title}](figures/{name}.png)"
-    if name in _PICTURES:
-        yield _PICTURES[name]
+    if name in _MORE:
+        yield _MORE[name]
 
 
 def _runs_table(table: Mapping[str, Record]) -> str:

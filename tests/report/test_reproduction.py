@@ -1,13 +1,18 @@
 import math
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from toys import make_bowl
 
+from softqd.experiment import config as configs
 from softqd.experiment.record import load_all
-from softqd.experiment.reproductions import REPRODUCTIONS
+from softqd.experiment.reproductions import REPRODUCTIONS, Case, Reproduction
+from softqd.experiment.result import save_population
 from softqd.report import claims, paper_plots, reproduction
 from softqd.report.paper_figures import write_figures
+from softqd.types import Population
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -145,6 +150,30 @@ def test_tradeoff_figure_has_both_curves():
     assert left.get_xscale() == "log"
     assert list(left.lines[0].get_ydata()) == [90.0 - i for i in range(1, 10)]
     assert list(right.lines[0].get_ydata()) == list(range(1, 10))
+
+
+def test_pictures_are_of_the_first_seeds_run(tmp_path, monkeypatch):
+    problem = make_bowl(dim=2, render=lambda x: jnp.ones((4, 4, 3)) * x.mean())
+    monkeypatch.setattr(configs, "build_problem", lambda config: problem)
+    cases = tuple(Case(name, "lsi", name) for name in ("squad", "cma_mega", "dns"))
+    spec = Reproduction("LSI", "", cases, ("qvs",), pictures=True)
+    x, ones = np.array([[0.1, 0.2], [0.7, 0.6]]), np.ones(2, bool)
+    population = Population(x, np.array([1.0, 2.0]), x, ones)
+    records = {}
+    for case in cases:
+        name = case.name(quick=True)
+        folder = tmp_path / name / "seed_5"
+        folder.mkdir(parents=True)
+        save_population(folder / "population.npz", population)
+        config = {"algorithm": {"name": case.algorithm}, "run": {"cells": 512}}
+        entry = {"name": name, "preset": "lsi", "variant": "published", "seeds": [5]}
+        records[name] = {**entry, "config": config, "quick": True}
+    paths = write_figures("lsi", spec, records, tmp_path / "figures", tmp_path)
+    assert {path.name for path in paths if path.suffix == ".pdf"} == {
+        "lsi_squad_gallery_quick.pdf",
+        "lsi_cma_mega_gallery_quick.pdf",
+        "lsi_archives_quick.pdf",
+    }
 
 
 def test_archives_light_the_cells_of_their_best():
