@@ -71,7 +71,7 @@ def reproduce(
         except KeyboardInterrupt as interrupt:
             raise Interrupted("continue with the same command") from interrupt
     _print_outcome(name, outcome, quick)
-    _write(name, outcome, out, quick)
+    _write(name, outcome, out, source or out / "records", quick)
     return int(bool(outcome.failures))
 
 
@@ -100,7 +100,8 @@ def _print_outcome(name: str, outcome: Outcome, quick: bool) -> None:
     console = Console()
     if found:
         console.print(report.rich_table(report.sheet_of(spec, found)))
-    lines = [report.LEGEND, report.summary_of(spec, found)] if found else []
+    lines = [report.LEGEND] if found and spec.metrics else []
+    lines += [report.summary_of(spec, found)]
     lines += report.claim_lines(report.claims_of(spec, found), quick)
     lines += report.notes_of(spec, found)
     lines += [
@@ -112,7 +113,7 @@ def _print_outcome(name: str, outcome: Outcome, quick: bool) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _write(name: str, outcome: Outcome, out: Path, quick: bool) -> None:
+def _write(name: str, outcome: Outcome, out: Path, records: Path, quick: bool) -> None:
     """The table as Markdown, and the figures where they can be drawn."""
     from softqd.experiment.reproductions import find
     from softqd.report.reproduction import QUICK, page_of
@@ -130,7 +131,7 @@ def _write(name: str, outcome: Outcome, out: Path, quick: bool) -> None:
     except ImportError as error:
         console.print(
             f"no figures: {error}; draw them where matplotlib is installed with "
-            f"'softqd reproduce {name} --from {out / 'records'}'",
+            f"'softqd reproduce {name} --from {records}'",
             highlight=False,
             soft_wrap=True,
         )

@@ -14,6 +14,7 @@ PAGES = [
     "docs/extend.md",
     "docs/metrics.md",
     "docs/compare.md",
+    "docs/reproduce.md",
     "docs/latent_space.md",
 ]
 

@@ -172,7 +172,8 @@ def ic_200_iterations(records: Records) -> list[Claim]:
     passed = {}
     for metric in SCORES:
         samples = _published(records, "ic", metric)
-        finals = [np.mean(x) for name, x in samples.items() if name != "SQUAD"]
+        means = {name: float(np.mean(values)) for name, values in samples.items()}
+        finals = [mean for name, mean in means.items() if name != "SQUAD"]
         if not finals:
             return [Claim(text, None, "no baseline was run")]
         passed[metric] = passing_iteration(squad["history"], metric, max(finals))

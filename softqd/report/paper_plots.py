@@ -11,7 +11,10 @@ from typing import Any
 import matplotlib
 import numpy as np
 from jaxtyping import Float
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from softqd import metrics
 from softqd.experiment.record import Record, is_quick
@@ -61,8 +64,7 @@ def score_bars(pairs: Sequence[tuple[Case, Record]], setting: str = "") -> Figur
             axes.set_xticks(range(len(presets)), presets)
             axes.set(ylabel=NAMES[metric])
         handles = [
-            matplotlib.patches.Patch(color=color, label=METHODS[name])
-            for name, color in COLORS.items()
+            Patch(color=color, label=METHODS[name]) for name, color in COLORS.items()
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=7, fontsize=7)
     return figure
@@ -189,9 +191,8 @@ def archives(
         size = (3.0 * len(maps) + 0.8, 3.4)
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(1, len(maps), squeeze=False)[0]
-        image = None
         for axes, (name, drawn) in zip(grid, maps.items(), strict=True):
-            image = axes.imshow(
+            axes.imshow(
                 drawn.value,
                 extent=(0, 1, 0, 1),
                 origin="lower",
@@ -201,7 +202,8 @@ def archives(
                 interpolation="nearest",
             )
             axes.set(title=name, xlabel="behavior 1", ylabel="behavior 2")
-        figure.colorbar(image, ax=list(grid), label="best quality of a cell")
+        colors = ScalarMappable(Normalize(0, brightest), "viridis")
+        figure.colorbar(colors, ax=list(grid), label="best quality of a cell")
         figure.suptitle(title, fontsize=10)
     return figure
 

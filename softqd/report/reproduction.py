@@ -29,6 +29,7 @@ LEGEND = (
     "± standard error over seeds; apart: the difference in combined standard errors, "
     "after half a printed digit; it agrees up to 3"
 )
+_NUMBERS = ("softqd", "paper", "apart", "verdict")
 # The paper's columns of run times.
 WALLCLOCK = {p: p.replace("-", "_") for p in (*LP_ROWS, "ic", *LSI_ROWS)}
 
@@ -90,9 +91,8 @@ def table_of(spec: Reproduction, records: Mapping[str, Record]) -> Sheet:
             start = [case.preset, case.label, str(len(record["seeds"])), heads[metric]]
             end = _end(found.get(metric), cell, is_quick(record))
             rows.append([*start, ours.text(cell.digits), *end])
-    heads_all = ["problem", "case", "seeds", "metric", "softqd", "paper"]
-    title = title_of(spec, records.values())
-    return Sheet(title, [*heads_all, "apart", "verdict"], rows)
+    heads_all = ["problem", "case", "seeds", "metric", *_NUMBERS]
+    return Sheet(title_of(spec, records.values()), heads_all, rows)
 
 
 def _end(found: Agreement | None, cell: Cell, quick: bool) -> list[str]:
@@ -202,9 +202,15 @@ def markdown(sheet: Sheet) -> str:
 
 def rich_table(sheet: Sheet) -> Table:
     """A sheet for the terminal."""
-    table = Table(title=sheet.title, title_justify="left", box=box.SIMPLE_HEAD)
-    for place, head in enumerate(sheet.heads):
-        table.add_column(head, no_wrap=place > 1)  # names may wrap, numbers not
+    table = Table(
+        title=sheet.title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+        pad_edge=False,
+    )
+    for head in sheet.heads:
+        table.add_column(head, no_wrap=head in _NUMBERS)  # names may wrap
     for row in sheet.rows:
         table.add_row(*row)
     return table

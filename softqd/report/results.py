@@ -88,10 +88,15 @@ def _section(
     if claims := claim_lines(claims_of(spec, records)):
         yield "What the paper's text says of it:"
         yield "\n".join(f"- {line}" for line in claims)
-    if spec.figure:
+    if _has_figure(spec, table):
         yield f"![{spec.title}](figures/{name}.png)"
     if name in _MORE:
         yield _MORE[name]
+
+
+def _has_figure(spec: Reproduction, table: Mapping[str, Record]) -> bool:
+    """One case alone is nothing to look at."""
+    return bool(spec.figure) and len(found_cases(spec, table)) > 1
 
 
 def _runs_table(table: Mapping[str, Record]) -> str:
@@ -132,7 +137,7 @@ def write(results: Path, docs: Path) -> None:
     }
     plots.quality_histories(histories).savefig(folder / "lp_history.png")
     for name, spec in REPRODUCTIONS.items():
-        if spec.figure and found_cases(spec, table):
+        if _has_figure(spec, table):
             paper_plots.draw(spec, table).savefig(folder / f"{name}.png")
     plots.landscape().savefig(folder / "rastrigin.png")
 
