@@ -210,7 +210,8 @@ def rich_table(sheet: Sheet) -> Table:
         pad_edge=False,
     )
     for head in sheet.heads:
-        table.add_column(head, no_wrap=head in _NUMBERS)  # names may wrap
+        # Names may wrap, and be cut where they must.
+        table.add_column(head, no_wrap=head in _NUMBERS, overflow="fold")
     for row in sheet.rows:
         table.add_row(*row)
     return table

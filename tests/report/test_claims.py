@@ -104,6 +104,8 @@ def test_who_leads():
     assert not found.holds
     assert found.found == "lp-hard, QVS: CMA-MEGA is ahead"
     assert claims.lp_hard_is_squads({})[0].holds is None
+    other = lp_records({("lp-hard", "dns", "qvs"): 200.0})  # not spoken of
+    assert claims.lp_hard_is_squads(other)[0].holds
 
 
 def ic_records(curve, final=5.0):
