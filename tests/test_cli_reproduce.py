@@ -5,7 +5,8 @@ import pytest
 
 from softqd import cli
 from softqd.experiment import reproduce
-from softqd.experiment.reproductions import REPRODUCTIONS, Case, Reproduction
+from softqd.experiment.cases import Case
+from softqd.experiment.reproductions import REPRODUCTIONS, Reproduction
 
 RESULTS = Path(__file__).parents[1] / "results"
 

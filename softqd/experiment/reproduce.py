@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from softqd.experiment import config as configs
 from softqd.experiment import record as records
+from softqd.experiment.cases import Case
 from softqd.experiment.config import Config, ConfigError
 from softqd.experiment.group import is_finished
 from softqd.experiment.plan import check_seeds, folder_of, method_of, refuse_other
 from softqd.experiment.record import Record
-from softqd.experiment.reproductions import Case, find
+from softqd.experiment.reproductions import find
 from softqd.experiment.runs import Runs, check_jobs, run_all
 from softqd.types import Problem
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from softqd.experiment.cases import LP_ROWS, LSI_ROWS, METHODS
 from softqd.experiment.record import Record
-from softqd.experiment.reproductions import LP_ROWS, LSI_ROWS, METHODS
 from softqd.metrics import ALPHA, Verdict, against_best, seeds_needed
 
 Records = Mapping[tuple[str, str, str], Record]

@@ -8,15 +8,9 @@ from typing import NamedTuple
 from rich import box
 from rich.table import Table
 
+from softqd.experiment.cases import LP_ROWS, LSI_ROWS, METHODS, Case, Cell
 from softqd.experiment.record import Record, is_quick
-from softqd.experiment.reproductions import (
-    LP_ROWS,
-    LSI_ROWS,
-    METHODS,
-    Case,
-    Cell,
-    Reproduction,
-)
+from softqd.experiment.reproductions import Reproduction
 from softqd.report.claims import CLAIMS, NAMES, Claim
 from softqd.report.paper import Agreement, agreement, mean_of, paper_tables
 

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from softqd.experiment.cases import LP_ROWS
 from softqd.experiment.record import Record, is_quick, load_all
-from softqd.experiment.reproductions import LP_ROWS, REPRODUCTIONS, Reproduction
+from softqd.experiment.reproductions import REPRODUCTIONS, Reproduction
 from softqd.report.reproduction import (
     claim_lines,
     claims_of,

@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from softqd.experiment.reproductions import REPRODUCTIONS, Cell
+from softqd.experiment.cases import Cell
+from softqd.experiment.reproductions import REPRODUCTIONS
 from softqd.report import paper
 from softqd.report.paper import Mean
 
