@@ -23,6 +23,8 @@ from softqd.experiment.run import run
 from softqd.types import Problem
 
 _ERROR_FILE = "error.txt"
+# Seconds; the archives of ten seeds take gigabytes and some seconds to write.
+_CHECKPOINT_EVERY = 30.0
 
 
 class Event(NamedTuple):
@@ -101,6 +103,7 @@ def _run_together(
         max_evaluations=config["run"].get("evaluations"),
         log_every=config["run"]["log_every"],
         checkpoint_dir=checkpoint,
+        checkpoint_every=_CHECKPOINT_EVERY,
         resume=True,
         progress=_Share(method.name, list(seeds), emit),
         measure=_measure(method, problem),

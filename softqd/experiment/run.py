@@ -163,7 +163,7 @@ class _DeferredInterrupt:
 
 def _drive(loop, limits, interrupt, log_every, folder, checkpoint_every, bar, callback):
     """Advance until a limit, logging, checkpointing and reporting on the way."""
-    last_save, patience = time.perf_counter(), checkpoint_every
+    last_save = time.perf_counter()
     with _keeping_last_state(loop, folder):
         while (left := limits.steps_left(loop)) > 0:
             interrupt.check()
@@ -176,12 +176,9 @@ def _drive(loop, limits, interrupt, log_every, folder, checkpoint_every, bar, ca
                 loop.log()
                 if callback is not None:
                     callback(loop.log_point())
-                began = time.perf_counter()
-                if folder and began - last_save >= patience:
+                if folder and time.perf_counter() - last_save >= checkpoint_every:
                     loop.save(folder)
                     last_save = time.perf_counter()
-                    # A large state must not take more than a tenth of the time.
-                    patience = max(checkpoint_every, 10 * (last_save - began))
             if bar is not None:
                 bar.announce(limits.seconds_left(loop))
                 bar.update(limits.share_done(loop), loop.iteration, loop.latest())
