@@ -12,7 +12,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from softqd import cli_compare, cli_figure, cli_report, cli_sweep, cli_weights
+from softqd import (
+    cli_compare,
+    cli_figure,
+    cli_report,
+    cli_reproduce,
+    cli_sweep,
+    cli_weights,
+)
 from softqd.cli_errors import Interrupted, UsageError
 
 app = typer.Typer(
@@ -26,6 +33,7 @@ app.command()(cli_compare.compare)
 app.command()(cli_sweep.sweep)
 app.command()(cli_figure.figure)
 app.command()(cli_report.report)
+app.command()(cli_reproduce.reproduce)
 
 
 _INTERRUPTED = 130

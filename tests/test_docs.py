@@ -16,6 +16,7 @@ PAGES = [
     "docs/compare.md",
     "docs/figures.md",
     "docs/report.md",
+    "docs/reproduce.md",
     "docs/latent_space.md",
 ]
 

@@ -24,6 +24,7 @@ ALLOWED = {
     "cli_report": {"report"},
     "cli_compare": {"experiment", "report", "cli_errors", "cli_report"},
     "cli_figure": {"report"},
+    "cli_reproduce": {"experiment", "report", "cli_errors"},
     "cli_sweep": {"experiment", "report", "cli_errors"},
     "cli": {
         "types",
@@ -37,11 +38,19 @@ ALLOWED = {
         "cli_figure",
         "cli_sweep",
         "cli_report",
+        "cli_reproduce",
     },
 }
 
 
-FIGURES = ("plots.py", "gallery.py", "fields.py", "comparisons.py", "style.py")
+FIGURES = (
+    "plots.py",
+    "paper_plots.py",
+    "gallery.py",
+    "fields.py",
+    "comparisons.py",
+    "style.py",
+)
 
 
 def imported_rooms(path):

@@ -92,7 +92,9 @@ def finish_folder(
     result: Result,
     config: Config,
     problem: Problem,
-    notes: dict[str, str] | None = None,
+    *,
+    num_together: int = 1,
+    found: dict[str, Any] | None = None,
 ) -> Outcome:
     """Write a finished run and its metrics; ``metrics.json`` comes last.
 
@@ -101,18 +103,23 @@ def finish_folder(
         result: The run.
         config: What it was started with.
         problem: What it is about.
-        notes: Added to the notes of the metrics.
+        num_together: Seeds that advanced in one program and share its seconds.
+        found: What `evaluate_population` says, where it is known already.
     """
     full = {**config, "versions": result.versions}
     result = dataclasses.replace(result, config=full)
     result.save(folder)
-    bounds = problem.bounds(result.population.behavior.shape[1])
-    cells = config["run"]["cells"]
-    found = evaluate_population(result.population, bounds, cells=cells)
+    if found is None:
+        bounds = problem.bounds(result.population.behavior.shape[1])
+        cells = config["run"]["cells"]
+        found = evaluate_population(result.population, bounds, cells=cells)
+    notes = dict(found["notes"])
+    if num_together > 1:
+        notes["seconds"] = f"of {num_together} runs that advanced together"
     metrics = {name: found[name] for name in METRICS}
     metrics |= {name: int(result.history[name][-1]) for name in COUNTS}
     metrics |= {"seconds": result.timings["run"], "settings": found["settings"]}
-    metrics |= {"notes": {**found["notes"], **(notes or {})}}
+    metrics |= {"seeds_together": num_together, "notes": notes}
     write_whole(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
     return Outcome(result, metrics, problem)
 

@@ -51,9 +51,9 @@ class Loop:
     and a run that is not finite ends alone: its error takes its result's place.
     """
 
-    def __init__(self, algorithm, seeds, is_many, config, lanes=None):
+    def __init__(self, algorithm, seeds, is_many, config, *, lanes=None, measure=None):
         self.algorithm, self.seeds, self.is_many = algorithm, seeds, is_many
-        self.lanes, self.failures = lanes, {}
+        self.lanes, self.failures, self.measure = lanes, {}, measure
         self.config = config or _describe(algorithm)
         self.step = lift_arrays(algorithm.step)
         population = jax.vmap(algorithm.population) if is_many else algorithm.population
@@ -199,7 +199,7 @@ class Loop:
         quality = self.qualities()
         row["mean_quality"] = [float(q.mean()) if q.size else math.nan for q in quality]
         row["max_quality"] = [float(q.max()) if q.size else math.nan for q in quality]
-        row |= self._scalars()
+        row |= self._scalars() | self._measured()
         for name, value in row.items():
             self.history.setdefault(name, []).append(value)
 
@@ -213,6 +213,13 @@ class Loop:
             values = np.asarray(leaf) if is_known else np.full(leaf.shape, np.nan)
             scalars[name] = [float(v) for v in values.reshape(-1)]
         return scalars
+
+    def _measured(self) -> dict[str, list[float]]:
+        """What ``measure`` says of the population, per seed."""
+        if self.measure is None:
+            return {}
+        rows = [self.measure(population) for population in self.populations()]
+        return {name: [float(row[name]) for row in rows] for name in rows[0]}
 
     def latest(self) -> dict[str, float]:
         """The newest figures, first seed, for the progress bar."""

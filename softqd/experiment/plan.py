@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,9 +19,10 @@ class Method(NamedTuple):
     """One algorithm of a comparison, set for the problem."""
 
     name: str
-    config: Config  # without seed and limits
+    config: Config  # without seed
     algorithm: Algorithm | None  # None where it cannot run
     error: str = ""  # why it cannot
+    curves: bool = False  # follow QD score and QVS over the run
 
     @property
     def folder_name(self) -> str:
@@ -103,21 +105,45 @@ def methods_of(
 
     An algorithm that cannot run on the problem is kept, with the reason.
 
+    Args:
+        problem: As `softqd.compare` takes it.
+        algorithms: Names, or ``label=name``, so that one algorithm may come with
+            several settings.
+        settings: ``name=value`` of the problem, ``label.name=value`` of an algorithm.
+
     Raises:
-        ValueError: If a name or a setting is unknown, or an algorithm comes twice.
+        ValueError: If a name or a setting is unknown, or a label comes twice.
     """
     if isinstance(algorithms, str) or not algorithms:
         raise ValueError(f"algorithms must be a list of names; got {algorithms!r}")
-    if len(set(algorithms)) < len(algorithms):
-        raise ValueError(f"algorithms holds duplicates: {', '.join(algorithms)}")
-    shared, own = _split_settings(settings, algorithms)
-    table = [_config_of(problem, name, shared + own[name]) for name in algorithms]
+    named = _named(algorithms)
+    shared, own = _split_settings(settings, list(named))
+    table = {
+        label: _config_of(problem, name, shared + own[label])
+        for label, name in named.items()
+    }
     is_ready = isinstance(problem, Problem)
-    ready = problem if is_ready else configs.build_problem(table[0])
-    return ready, [
-        _method(name, config, ready)
-        for name, config in zip(algorithms, table, strict=True)
-    ]
+    ready = problem if is_ready else configs.build_problem(next(iter(table.values())))
+    return ready, [method_of(label, config, ready) for label, config in table.items()]
+
+
+def _named(algorithms: Sequence[str]) -> dict[str, str]:
+    """Labels to algorithms: ``label=algorithm``, or the algorithm's own name."""
+    named: dict[str, str] = {}
+    for text in algorithms:
+        label, equals, name = text.partition("=")
+        if equals and not (name and label.replace("-", "_").isidentifier()):
+            raise ValueError(
+                f"algorithms: {text!r} cannot be read; write a name of letters, digits "
+                "and dashes before the '=', as in wide=squad"
+            )
+        if label in named:
+            raise ValueError(
+                f"algorithms holds duplicates: {', '.join(algorithms)}; for several "
+                f"settings of one, name them, as in first={name or label}"
+            )
+        named[label] = name if equals else label
+    return named
 
 
 def grid_methods(
@@ -148,7 +174,7 @@ def grid_methods(
     methods = []
     for name, own in points.items():
         table = configs.complete_algorithm({**base["algorithm"], **own})
-        methods.append(_method(name, {**base, "algorithm": table}, ready))
+        methods.append(method_of(name, {**base, "algorithm": table}, ready))
     return ready, methods
 
 
@@ -190,7 +216,8 @@ def _config_of(problem: Problem | str, algorithm: str, settings: list[str]) -> C
     return {**config, "problem": {"name": problem.name}}
 
 
-def _method(name: str, config: Config, problem: Problem) -> Method:
+def method_of(name: str, config: Config, problem: Problem) -> Method:
+    """A configuration's algorithm for a problem, or why there is none."""
     try:
         return Method(name, config, configs.build_algorithm(config, problem))
     except Exception as error:
@@ -305,6 +332,33 @@ def _limited(method: Method, cost: Cost | None, budget: int) -> Method:
         )
         return method._replace(algorithm=None, error=reason)
     return method
+
+
+def refuse_other(
+    folder: Path, config: Config, tables: dict[str, list[str] | None]
+) -> None:
+    """Refuse a run whose settings in some tables, or keys of them, are others.
+
+    Raises:
+        ConfigError: Naming the folder, the setting and both values.
+    """
+    try:
+        saved = tomllib.loads((folder / "config.toml").read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{folder}/config.toml cannot be read ({error}); remove the folder to run "
+            "it again"
+        ) from None
+    for table, keys in tables.items():
+        before, now = saved.get(table, {}), config[table]
+        for key in keys or sorted(before | now, key=lambda k: (k != "name", k)):
+            if before.get(key) != now.get(key):
+                version = saved.get("versions", {}).get("softqd", "unknown")
+                raise ConfigError(
+                    f"{folder} holds a run of softqd {version} with {table} "
+                    f"{key}={before.get(key)!r}, this comparison has "
+                    f"{now.get(key)!r}; use the same, or another folder"
+                )
 
 
 def folder_of(out: Path, method: Method, seed: int) -> Path:

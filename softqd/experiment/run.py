@@ -19,7 +19,7 @@ from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.loop import LogPoint, Loop
 from softqd.experiment.progress import ProgressBar, Reporter
 from softqd.ops.checks import check_count
-from softqd.types import Algorithm
+from softqd.types import Algorithm, Population
 
 
 def run(
@@ -36,6 +36,7 @@ def run(
     resume: bool = False,
     progress: bool | Reporter = False,
     callback: Callable[[LogPoint], None] | None = None,
+    measure: Callable[[Population], dict[str, float]] | None = None,
     config: dict[str, Any] | None = None,
 ) -> Any:
     """Run an algorithm and return its `Result`.
@@ -58,6 +59,8 @@ def run(
         resume: Continue from the checkpoint if there is one.
         progress: Show a progress bar, or tell this `Reporter` instead.
         callback: Called with a `LogPoint` at every log point (single seed only).
+        measure: Numbers of a population, the same names every time, that the history
+            gets as further columns.
         config: Recorded in the result, and compared before resuming.
 
     Returns:
@@ -82,7 +85,7 @@ def run(
     _check_arguments(seeds, num_iterations, log_every, max_evaluations, max_seconds)
     if callback is not None and is_many:
         raise ValueError("callback works with a single seed; got a sequence of seeds")
-    loop = Loop(algorithm, seeds, is_many, config)
+    loop = Loop(algorithm, seeds, is_many, config, measure=measure)
     folder = Path(checkpoint_dir) if checkpoint_dir is not None else None
     if folder and checkpoint.exists(folder) and not resume:
         raise CheckpointError(
@@ -126,7 +129,7 @@ def run_lanes(
         A `Result` or a `NonFiniteError` for each lane: one that fails leaves the others
         alone.
     """
-    loop = Loop(algorithm, list(seeds), True, config, lanes)
+    loop = Loop(algorithm, list(seeds), True, config, lanes=lanes)
     limits = _Limits(None, max_evaluations, None)
     with _DeferredInterrupt() as interrupt:
         loop.start(None, checkpoint_dir)

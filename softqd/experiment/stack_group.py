@@ -121,14 +121,13 @@ def _run_together(
         progress=_Share(part.methods, seeds, emit),
         config=lanes,
     )
-    notes = {"seconds": f"of {len(results)} runs that advanced together"}
     pairs = [(method, seed) for method in part.methods for seed in seeds]
     is_written = True
     for (method, seed), result in zip(pairs, results, strict=True):
         if isinstance(result, NonFiniteError):
             fail(out, method, [seed], result, emit)
         else:
-            finish(out, method, seed, result, problem, notes, emit)
+            finish(out, method, seed, result, problem, emit, len(results))
             is_written &= is_finished(folder_of(out, method, seed))
     if is_written:
         shutil.rmtree(checkpoint)

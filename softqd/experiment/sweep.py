@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from softqd.experiment.compare import Experiment, check_jobs
+from softqd.experiment.compare import Experiment
 from softqd.experiment.comparison import COMPARED, Comparison, load_comparison
 from softqd.experiment.config import Config
 from softqd.experiment.folder import write_whole
@@ -25,6 +25,7 @@ from softqd.experiment.grid import Grid, complete_grid, edges, points_of
 from softqd.experiment.group import Emit, run_group
 from softqd.experiment.plan import Method, check_seeds, grid_methods, with_budgets
 from softqd.experiment.preset import write_preset
+from softqd.experiment.runs import check_jobs
 from softqd.experiment.stack import skeleton
 from softqd.experiment.stack_group import continue_stacks, run_stacks
 from softqd.experiment.workers import Task
@@ -189,7 +190,6 @@ def _check_arguments(problem, metric, iterations, evaluations, jobs):
             check_count(name, value, 1)
     if iterations is not None and evaluations is not None:
         raise ValueError("give iterations or evaluations, not both")
-    check_count("jobs", jobs, 1)
     check_jobs(jobs, problem)
 
 

@@ -90,7 +90,8 @@ class _Pool:
         """Tell the worker its task and emit what it tells; the seeds it left open."""
         assert worker.stdin and worker.stdout  # noqa: PT018 (pipes, as asked for)
         spec = {"out": str(self._out), "seeds": task.seeds}
-        spec |= {"name": task.method.name, "config": task.method.config}
+        method = task.method
+        spec |= {"name": method.name, "config": method.config, "curves": method.curves}
         left = set(task.seeds)
         with suppress(BrokenPipeError):  # it ended already
             worker.stdin.write(json.dumps(spec) + "\n")
@@ -125,7 +126,7 @@ def main() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     config = spec["config"]
     problem, algorithm = configs.build(config)
-    method = Method(spec["name"], config, algorithm)
+    method = Method(spec["name"], config, algorithm, curves=spec["curves"])
     channel, sys.stdout = sys.stdout, sys.stderr  # a user's print is not an event
 
     def emit(event: Event) -> None:

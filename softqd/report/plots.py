@@ -195,25 +195,6 @@ def quality_histories(histories: Mapping[str, Mapping[str, list]]) -> Figure:
     return figure
 
 
-def metric_curves(history: Mapping[str, list], names: Mapping[str, str]) -> Figure:
-    """Metrics against iterations, a panel per metric, a line per seed.
-
-    Args:
-        history: Columns, each a list with one list per seed, 'iteration' among them.
-        names: Columns to draw, and what to call them.
-    """
-    with matplotlib.rc_context(STYLE):
-        size = (3.6 * len(names) + 0.2, 2.7)
-        figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(1, len(names), squeeze=False)[0]
-        for axes, (column, label) in zip(grid, names.items(), strict=True):
-            for x, y in zip(history["iteration"], history[column], strict=True):
-                axes.plot(x, y, color=ONE, linewidth=0.7, alpha=0.7)
-            axes.set(xlabel="iteration", ylabel=label)
-            axes.set_ylim(bottom=0)
-    return figure
-
-
 def landscape(resolution: int = 400) -> Figure:
     """Linear Projection's transformed Rastrigin function in two dimensions."""
     import jax

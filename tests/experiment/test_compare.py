@@ -72,7 +72,7 @@ def test_every_run_has_its_folder(kept):
         metrics = json.loads((out / folder / "seed_2" / "metrics.json").read_text())
         for metric in COMPARED:
             assert found.algorithms[name].values[metric][2] == metrics[metric]
-        assert metrics["notes"]["seconds"] == "of 3 seeds that advanced together"
+        assert metrics["notes"]["seconds"] == "of 3 runs that advanced together"
         assert softqd.load(out / folder / "seed_2").seed == 2
 
 
@@ -194,10 +194,10 @@ def test_one_failing_run_leaves_the_others_alone(copy, fake_run):
 
 
 def test_a_folder_that_cannot_be_written_fails_alone(tmp_path, fake_run, monkeypatch):
-    def finish(folder, *rest):
+    def finish(folder, *rest, **options):
         if folder.name == "seed_1":
             raise OSError("no space left")
-        return finish_folder(folder, *rest)
+        return finish_folder(folder, *rest, **options)
 
     calls = fake_run()
     with monkeypatch.context() as patch:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import softqd
 from softqd.experiment.plan import (
     Cost,
     cost_of,
+    folder_of,
     methods_of,
     parse_seeds,
     seeds_text,
@@ -95,3 +98,29 @@ def test_an_algorithm_without_gradients_to_follow_is_told_apart():
     methods = methods_of(problem, names[:2], [])[1]
     with pytest.raises(ValueError, match=r"no algorithm can run .* squad, dns_g: it"):
         with_budgets(methods, None)
+
+
+def test_one_algorithm_comes_with_several_settings(bowl):
+    algorithms = ["squad", "wide=squad", "very-wide=squad"]
+    settings = ["wide.gamma_sq=2", "very-wide.gamma_sq=9"]
+    _, methods = methods_of(bowl, algorithms, settings)
+    found = {m.name: m.config["algorithm"]["gamma_sq"] for m in methods}
+    assert found == {"squad": 1.0, "wide": 2.0, "very-wide": 9.0}
+    assert {m.config["algorithm"]["name"] for m in methods} == {"squad"}
+    folders = [folder_of(Path("out"), m, 3).as_posix() for m in methods]
+    assert folders[1] == "out/wide/seed_3"
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "message"),
+    [
+        (["squad", "squad"], "name them, as in first=squad"),
+        (["a=squad", "a=dns"], "duplicates"),
+        (["=squad"], "as in wide=squad"),
+        (["a/b=squad"], "as in wide=squad"),
+        (["a="], "as in wide=squad"),
+    ],
+)
+def test_labels_that_cannot_be_used(bowl, algorithms, message):
+    with pytest.raises(ValueError, match=message):
+        methods_of(bowl, algorithms, [])
