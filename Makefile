@@ -4,14 +4,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: demo test parity torch-parity lint docs bench results clean
+.PHONY: demo test parity torch-parity browser lint docs bench results clean
 
 demo: $(VENV)/.core
 	rm -rf runs/demo
 	$(BIN)/softqd run lp-easy --out runs/demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not parity and not torch_parity"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+	    -m "not slow and not parity and not torch_parity and not browser"
 
 # Comparisons with other libraries.
 parity: $(VENV)/.parity
@@ -20,6 +21,10 @@ parity: $(VENV)/.parity
 # CLIP beside transformers' PyTorch model, on random weights.
 torch-parity: $(VENV)/.torch
 	$(BIN)/python -m pytest -m torch_parity tests/parity/test_clip_live.py
+
+# The report page in Debian's chromium (apt-get install chromium chromium-driver).
+browser: $(VENV)/.browser
+	$(BIN)/python -m pytest -rs -m browser tests/browser
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -55,6 +60,10 @@ $(VENV)/.dev: $(VENV)/.core
 
 $(VENV)/.parity: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -e ".[dev,parity]"
+	touch $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -e ".[dev,browser]"
 	touch $@
 
 $(VENV)/.torch: $(VENV)/.dev

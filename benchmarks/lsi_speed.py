@@ -7,10 +7,11 @@ StyleGAN2 of 1024 pixels and CLIP ViT-B/32 with random weights, the sentences' p
 taken by random embeddings; otherwise the presets' settings (N=256, M=8). Wants a GPU.
 `--iterations 175` is the whole run. For each task and precision it prints
 
-- seconds to compile the start and an iteration, and the size of the iteration's
-  program, in which the networks' 470 MB of weights must not appear;
-- seconds of the start, 64 pictures for each of the 256 members, and of an iteration;
-- solution-steps per second, a gradient and a re-evaluation each;
+- seconds until the first iteration: compiling, and 64 pictures for each of the 256
+  members; what compiling took, and the size of the iteration's program, in which the
+  networks' 470 MB of weights must not appear;
+- seconds of an iteration, the median, and solution-steps per second, a gradient and a
+  re-evaluation each;
 
 and at the end what the faster precisions change in quality and behavior.
 
@@ -21,7 +22,6 @@ to its 74, and the reduction to 224 pixels, one pass over the picture, little mo
 from __future__ import annotations
 
 import argparse
-import time
 
 import jax
 import numpy as np
@@ -73,46 +73,35 @@ def random_scorer(seed=1):
     return Scorer(tower, image_features, text_features)
 
 
-def timed(function, *arguments):
-    start = time.perf_counter()
-    result = jax.block_until_ready(function(*arguments))
-    return result, time.perf_counter() - start
-
-
-def compiled(function, *arguments, donate=()):
-    """The program, seconds to compile it, and megabytes of its text."""
-    start = time.perf_counter()
-    lowered = jax.jit(function, donate_argnums=donate).lower(*arguments)
-    program = lowered.compile()
-    seconds = time.perf_counter() - start
-    return program, seconds, len(lowered.as_text()) / 1e6
-
-
 def measure(problem, settings, iterations):
-    """Start and iterate as `softqd.run` does, each part timed."""
+    """Run, and say what compiling, the start and the iterations took."""
+    built = []
+
+    def note(event, seconds, **_):
+        if event.endswith("backend_compile_duration") and seconds > 1:
+            built.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
     algorithm = softqd.squad(problem, **settings)
-    key = jax.random.key(2001)
-    init, step = lift_arrays(algorithm.init), lift_arrays(algorithm.step)
-    began = time.perf_counter()
-    start, start_built, _ = compiled(lambda f, k: f(k), init, key)
-    state, started = timed(start, init, key)
-    program, built, size = compiled(lambda f, s: f(s), step, state, donate=(1,))
-    times = []
-    for _ in range(iterations):
-        (state, _), seconds = timed(program, step, state)
-        times.append(seconds)
-    whole = time.perf_counter() - began
+    result = softqd.run(algorithm, seed=2001, num_iterations=iterations, log_every=1)
+    jax.monitoring.clear_event_listeners()
+    times = np.diff(result.history["seconds"])
+    start, whole = result.timings["compile"], sum(result.timings.values())
     n = settings["population_size"]
     memory = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
+    step = lift_arrays(algorithm.step)
+    state = jax.eval_shape(algorithm.init, jax.random.key(0))
+    text = jax.jit(lambda step, state: step(state)).lower(step, state).as_text()
     print(
-        f"  start: compiled in {start_built:.1f} s, {started:.1f} s to run; iteration: "
-        f"compiled in {built:.1f} s ({size:.1f} MB of text), {np.median(times):.3f} s, "
-        f"{n / np.median(times):.1f} solution-steps/s ({n / np.mean(times):.1f} in the "
-        f"mean); {iterations} iterations with all of this {whole:.0f} s; peak "
-        f"{memory / 2**30:.1f} GiB; mean quality {float(state.quality.mean()):.2f}",
+        f"  {start:.0f} s until the first iteration, of which compiling took "
+        f"{' and '.join(f'{s:.0f}' for s in built)} s at once; an iteration "
+        f"{np.median(times):.3f} s, {n / np.median(times):.1f} solution-steps/s; "
+        f"{iterations} iterations with all of this {whole:.0f} s; program of "
+        f"{len(text) / 1e6:.1f} MB; peak {memory / 2**30:.1f} GiB; mean quality "
+        f"{result.population.quality.mean():.1f}",
         flush=True,
     )
-    return state.solutions
+    return result.population.solutions
 
 
 def print_effects(problems, solutions):

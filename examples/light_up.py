@@ -1,19 +1,25 @@
 """A population of planar arms lights up the places it reaches, before and after.
 
-Draws the picture of the README: ``python examples/light_up.py docs/figures/arm.png``.
+Draws the picture of the README: ``python examples/light_up.py docs/figures/arm.png``;
+a number after the file is that of the iterations, 500 if there is none.
 """
 
 import sys
 
+import jax
+
 import softqd
 from softqd.report.fields import value_maps
 
+path = sys.argv[1] if len(sys.argv) > 1 else "arm.png"
+num_iterations = int(sys.argv[2]) if len(sys.argv) > 2 else 500
 problem = softqd.problems.arm()
 algorithm = softqd.squad(problem, gamma_sq=0.02)
-pictures = {}
-for title, num_iterations in (("start", 0), ("after 500 iterations", 500)):
-    result = softqd.run(algorithm, seed=0, num_iterations=num_iterations)
-    pictures[title] = (result.population.quality, result.population.behavior)
-path = sys.argv[1] if len(sys.argv) > 1 else "arm.png"
+start = algorithm.population(jax.jit(algorithm.init)(jax.random.key(0)))
+end = softqd.run(algorithm, seed=0, num_iterations=num_iterations).population
+pictures = {
+    "start": (start.quality, start.behavior),
+    f"after {num_iterations} iterations": (end.quality, end.behavior),
+}
 value_maps(pictures, problem.bounds(2)).savefig(path)
 print(f"wrote {path}")

@@ -51,6 +51,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     folder.mkdir(parents=True, exist_ok=True)
     cells_and_field().savefig(folder / "figure1.png")
-    figure_2 = fields.surfaces(before_and_after(), (0, 1), sigma=SIGMA)
+    pictures = before_and_after()
+    figure_2 = fields.surfaces(pictures, (0, 1), sigma=SIGMA)
     figure_2.savefig(folder / "figure2.png")
     print(f"wrote {folder / 'figure1.png'} and {folder / 'figure2.png'}")

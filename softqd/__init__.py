@@ -26,6 +26,7 @@ from softqd.experiment.loop import NonFiniteError
 from softqd.experiment.readers import load_population
 from softqd.experiment.result import Result, load
 from softqd.experiment.run import run
+from softqd.experiment.sweep import Sweep, load_sweep, sweep
 from softqd.metrics import (
     Estimate,
     behavior_value,
@@ -50,6 +51,7 @@ __all__ = [
     "Population",
     "Problem",
     "Result",
+    "Sweep",
     "behavior_value",
     "cma_maega",
     "cma_mega",
@@ -60,6 +62,7 @@ __all__ = [
     "load",
     "load_comparison",
     "load_population",
+    "load_sweep",
     "lower_bound",
     "metrics",
     "problems",
@@ -70,4 +73,5 @@ __all__ = [
     "soft_qd_score",
     "squad",
     "squad_objective",
+    "sweep",
 ]

@@ -12,7 +12,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from softqd import cli_compare, cli_weights
+from softqd import (
+    cli_compare,
+    cli_figure,
+    cli_report,
+    cli_reproduce,
+    cli_sweep,
+    cli_weights,
+)
 from softqd.cli_errors import Interrupted, UsageError
 
 app = typer.Typer(
@@ -23,6 +30,10 @@ app = typer.Typer(
 )
 app.add_typer(cli_weights.app, name="weights")
 app.command()(cli_compare.compare)
+app.command()(cli_sweep.sweep)
+app.command()(cli_figure.figure)
+app.command()(cli_report.report)
+app.command()(cli_reproduce.reproduce)
 
 
 _INTERRUPTED = 130
@@ -93,7 +104,8 @@ def list_names() -> None:
     )
     for name, preset in registry.PRESETS.items():
         settings = preset.algorithm_settings.get("squad", {})
-        presets.add_row(name, preset.about, _settings_text(settings))
+        needs = f"; weights: {', '.join(preset.weights)}" if preset.weights else ""
+        presets.add_row(name, preset.about + needs, _settings_text(settings))
     _console().print(presets)
     for title, table, known in (
         ("Problem settings", "problem", registry.PROBLEMS),
@@ -101,9 +113,15 @@ def list_names() -> None:
     ):
         rows = Table("name", "settings and defaults", title=title, title_justify="left")
         for name in known:
-            rows.add_row(name, _settings_text(config.defaults_of(table, name)))
+            wanted = dict.fromkeys(config.required_of(table, name), "...")
+            defaults = config.defaults_of(table, name)
+            rows.add_row(name, _settings_text(wanted | defaults))
         _console().print(rows)
-    _console().print("Change any setting with --set name=value.", highlight=False)
+    _console().print(
+        "Change any setting with --set name=value. Fetch weights once, with 'softqd "
+        "weights fetch NAME'.",
+        highlight=False,
+    )
 
 
 @app.command()
@@ -136,6 +154,9 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the folder's checkpoint.")
     ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Draw the population while it runs.")
+    ] = False,
 ) -> None:
     """Run an algorithm on a problem and write a run folder."""
     from softqd.experiment import config as configs
@@ -162,7 +183,9 @@ def run(
     config = configs.with_settings(config, settings or [])
     folder = out or Path("runs") / _folder_name(config)
     try:
-        outcome = run_into_folder(config, folder, resume=resume, progress=True)
+        outcome = run_into_folder(
+            config, folder, resume=resume, progress=True, live=live
+        )
     except KeyboardInterrupt as interrupt:
         raise Interrupted from interrupt
     problem_name = config["run"].get("preset", config["problem"]["name"])
@@ -173,6 +196,7 @@ def run(
     for path in save_run_figures(folder / "figures", outcome.result, outcome.problem):
         _console().print(f"figure     {path}", highlight=False, soft_wrap=True)
     _console().print(f"run folder {folder}", highlight=False, soft_wrap=True)
+    cli_report.announce_run(folder, *outcome)
 
 
 _File = Annotated[Path, typer.Argument(help="A population file: .npz or CSV.")]
@@ -254,27 +278,6 @@ def select_members(
         highlight=False,
         soft_wrap=True,
     )
-
-
-@app.command()
-def fetch(
-    name: Annotated[str, typer.Argument(help="What to fetch: faces, vermeer.")],
-) -> None:
-    """Download what a problem needs, once; it is verified and kept."""
-    from softqd import registry
-
-    get = registry.lookup(
-        "download",
-        name,
-        registry.DOWNLOADS,
-        f"choose from {', '.join(registry.DOWNLOADS)}; for models, run 'softqd weights "
-        "list'",
-    )
-
-    def say(text: str) -> None:
-        _console().print(text, highlight=False, markup=False, soft_wrap=True)
-
-    say(f"{name}: {get(announce=say)}")
 
 
 def _read(file: Path, quality: str | None, behavior: str | None) -> tuple[Any, str]:

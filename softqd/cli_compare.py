@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from softqd.cli_errors import Interrupted
+from softqd.cli_report import announce
 
 
 def compare(
@@ -34,12 +35,21 @@ def compare(
             help="A setting of the problem, or of one algorithm.",
         ),
     ] = None,
+    preset: Annotated[
+        list[Path] | None,
+        typer.Option(help="Tuned settings that 'softqd sweep' wrote."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes, on the CPU.")] = 1,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Also draw those of every run.")
+    ] = False,
 ) -> int:
     """Compare algorithms on a problem; called again, it continues."""
     from softqd.experiment.compare import compare as run_comparison
     from softqd.experiment.plan import parse_seeds
+    from softqd.report.figures import save_experiment_figures
+    from softqd.report.page import write_report
     from softqd.report.tables import LEGEND, budget_table, comparison_table
 
     folder = out or Path("runs") / f"{problem.replace(':', '.')}-comparison"
@@ -50,6 +60,7 @@ def compare(
             parse_seeds(seeds),
             evaluations=evaluations,
             settings=settings or [],
+            presets=preset or [],
             out=folder,
             jobs=jobs,
             progress=True,
@@ -61,6 +72,9 @@ def compare(
     lines = [LEGEND, *(f"warning: {text}" for text in found.warnings)]
     lines += [f"{metric}: {why}" for metric, why in found.notes.items()]
     lines += [f"wrote {folder / 'comparison.json'} and comparison.csv"]
+    paths = save_experiment_figures(folder, each_run=figures)
+    lines += [f"figure {path}" for path in paths]
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+    announce(write_report([folder], pictures=100))
     return int(any(entry.failures for entry in found.algorithms.values()))

@@ -85,6 +85,7 @@ def check(
 
 def _describe(name: str) -> None:
     from softqd.problems import weights
+    from softqd.problems.weights import PIP
 
     entry = weights.entry(name)
     size = sum(file.size for file in entry.files) / 1e6
@@ -93,7 +94,7 @@ def _describe(name: str) -> None:
     _say(f"  license   {entry.license}")
     _say(f"  source    {entry.source}")
     for file in entry.files:
-        _say(f"  download  {file.url}")
+        _say(f"  download  {file.url.replace(PIP, 'pip download --no-deps ')}")
     _say(f"  size      {size:,.0f} MB, {there}")
 
 
@@ -118,12 +119,14 @@ def _progress() -> Any:
         DownloadColumn(),
         TransferSpeedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    progress = Progress(*columns, console=Console(stderr=True))
 
-        def report(file: str) -> Any:
-            task = progress.add_task(file, total=None)
-            return lambda done, total: progress.update(
-                task, completed=done, total=total
-            )
+    def report(file: str) -> Any:
+        progress.start()  # not before: pip shows its own
+        task = progress.add_task(file, total=None)
+        return lambda done, total: progress.update(task, completed=done, total=total)
 
+    try:
         yield report
+    finally:
+        progress.stop()

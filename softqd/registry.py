@@ -27,16 +27,18 @@ ALGORITHMS: dict[str, Callable] = {
     "squad": algorithms.squad,
 }
 
-# What can be fetched once: each returns the path in the cache, and first announces what
-# comes from where.
-DOWNLOADS: dict[str, Callable] = {
-    "faces": problems.fetch_faces,
-    "vermeer": problems.fetch_vermeer,
-}
-
 # Defaults of arguments that are objects, as configurations spell them.
 DEFAULT_TEXTS: dict[str, dict[str, Any]] = {
     name: {"optimizer": "adam(0.05)"} for name in ("cma_maega", "cma_mega", "squad")
+}
+
+
+# What to type for settings without a default, as an example.
+EXAMPLE_TEXTS: dict[str, dict[str, str]] = {
+    "latent_space": {
+        "prompt": "a photo of a pirate",
+        "pairs": "a young pirate | an old pirate; a sad pirate | a happy pirate",
+    },
 }
 
 
@@ -50,6 +52,7 @@ class Preset(NamedTuple):
     iterations: int = 1000
     cells: int = 512  # of the tessellation behind QD score and coverage
     budgets: Mapping[str, int] = {}  # iterations of algorithms that have their own
+    weights: tuple[str, ...] = ()  # what 'softqd weights fetch' must have fetched
 
 
 # Iterations of the published baselines on Linear Projection and Image Composition.
@@ -136,6 +139,7 @@ def _lsi(about: str, gamma_sq: float, prompt: str, pairs: list[str]) -> Preset:
         {name: {**tuned[name], **_LSI_SIZES[name]} for name in tuned},
         iterations=175,
         budgets=_LSI_BUDGETS,
+        weights=("stylegan2-ffhq", "clip-vit-b32"),
     )
 
 
@@ -213,7 +217,7 @@ PRESETS: dict[str, Preset] = {
         ],
     ),
     "lsi-faces": Preset(
-        "one generated person at every age and smile; first: softqd fetch faces",
+        "one generated person at every age and smile",
         "faces",
         {},
         # As published for Latent Space Illumination, except gamma_sq, the number of
@@ -242,6 +246,7 @@ PRESETS: dict[str, Preset] = {
         },
         iterations=175,
         budgets={"cma_mega": 3000, "ga_me": 3000},
+        weights=("faces",),
     ),
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",

@@ -6,6 +6,7 @@ from jaxtyping import install_import_hook
 ARRAY_ROOMS = ["ops", "objective"]
 install_import_hook([f"softqd.{room}" for room in ARRAY_ROOMS], "beartype.beartype")
 
+import tempfile  # noqa: E402
 import urllib.request  # noqa: E402
 from urllib.parse import urlsplit  # noqa: E402
 
@@ -17,6 +18,10 @@ from toys import make_bowl  # noqa: E402
 collect_ignore_glob = ["data/*.py", "fixtures/*.py"]
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# A program that several tests build is compiled once.
+_programs = tempfile.TemporaryDirectory(prefix="softqd-tests-")
+jax.config.update("jax_compilation_cache_dir", _programs.name)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 @pytest.fixture
@@ -24,6 +29,22 @@ def x64():
     """Double precision for one test."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(scope="module")
+def quick_programs():
+    """Hardly optimized programs, where compiling them is most of the work."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def optimized_programs():
+    """Programs as users get them, for one test of a module with quick ones."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture
@@ -35,7 +56,8 @@ _urlopen = urllib.request.urlopen
 
 
 def _local_only(request, **settings):
-    if urlsplit(request.full_url).hostname != "127.0.0.1":
+    url = request if isinstance(request, str) else request.full_url
+    if urlsplit(url).hostname not in ("127.0.0.1", "localhost"):
         raise ConnectionError("tests do not use the network")
     return _urlopen(request, **settings)
 

@@ -14,6 +14,9 @@ PAGES = [
     "docs/extend.md",
     "docs/metrics.md",
     "docs/compare.md",
+    "docs/figures.md",
+    "docs/report.md",
+    "docs/reproduce.md",
     "docs/latent_space.md",
 ]
 

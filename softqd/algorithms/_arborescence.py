@@ -21,7 +21,7 @@ from softqd.algorithms._cells import CellInfo
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import emitters, evaluation
 from softqd.ops.archive import CellArchive, Insertion, sample_elites
-from softqd.ops.checks import check_count
+from softqd.ops.checks import check_count, is_concrete
 from softqd.ops.cma_es import (
     CmaState,
     has_stopped,
@@ -90,7 +90,7 @@ def arborescence(
     check_count("num_emitters", num_emitters, 1)
     check_count("batch_size", batch_size, 2)
     emitters.check_rules(rules.ranker, rules.selection, rules.restart)
-    if not sigma0 > 0:
+    if is_concrete(sigma0) and not sigma0 > 0:
         raise ValueError(f"sigma0 must be positive; got {sigma0!r}")
     centroids = _cells.cells_of(problem, cells, centroids, shared_cells)
     num_children = batch_size - 1  # one of the batch is the point itself

@@ -19,7 +19,7 @@ from softqd.algorithms._cells import CELLS, CellInfo
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import emitters, evaluation
 from softqd.ops.archive import CellArchive, Insertion, sample_elites
-from softqd.ops.checks import check_count
+from softqd.ops.checks import check_count, is_concrete
 from softqd.ops.cma_es import CmaState, has_stopped, init_cma, sample_cma, update_cma
 from softqd.types import Algorithm, Key, Population, Problem
 
@@ -96,7 +96,7 @@ def sep_cma_mae(
     check_count("num_emitters", num_emitters, 1)
     check_count("batch_size", batch_size, 2)
     emitters.check_rules(ranker, selection, restart)
-    if not sigma0 > 0:
+    if is_concrete(sigma0) and not sigma0 > 0:
         raise ValueError(f"sigma0 must be positive; got {sigma0!r}")
     centers = _cells.cells_of(problem, cells, centroids, shared_cells)
     soft = {"learning_rate": learning_rate, "threshold_floor": threshold_floor}

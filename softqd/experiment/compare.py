@@ -7,25 +7,23 @@ Every run is kept in a folder of its own, ``<out>/<algorithm>/seed_<n>``. Called
 from __future__ import annotations
 
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-import jax
-
 from softqd.experiment.comparison import Comparison, conclude, entry_of
-from softqd.experiment.config import Config, ConfigError
-from softqd.experiment.group import Event, groups_of, is_finished, run_group
+from softqd.experiment.group import Emit, is_finished, run_group
 from softqd.experiment.plan import (
     Method,
     check_seeds,
     folder_of,
     methods_of,
+    refuse_other,
     with_budgets,
 )
-from softqd.experiment.progress import ExperimentBar
-from softqd.experiment.workers import Task, run_tasks
+from softqd.experiment.preset import read_presets
+from softqd.experiment.runs import Runs, check_jobs, run_all
+from softqd.experiment.workers import Task
 from softqd.ops.checks import check_count
 from softqd.types import Problem
 
@@ -37,6 +35,7 @@ def compare(
     *,
     evaluations: int | None = None,
     settings: Sequence[str] = (),
+    presets: Sequence[str | Path] = (),
     out: str | Path | None = None,
     jobs: int = 1,
     progress: bool = False,
@@ -48,12 +47,15 @@ def compare(
 
     Args:
         problem: A name from ``softqd list``, ``module:factory``, or a `Problem`.
-        algorithms: Names; ``module:factory`` for your own.
+        algorithms: Names; ``module:factory`` for your own; ``label=name`` to set one
+            algorithm in several ways.
         seeds: How many, from 0, or which.
         evaluations: Budget of every run, the first population included. By default the
             smallest budget among the algorithms' presets.
         settings: ``name=value`` for the problem, ``algorithm.name=value`` for one
-            algorithm, over those of the preset.
+            algorithm, or its label, over those of the preset.
+        presets: Files that `softqd.sweep` wrote, at most one per algorithm: its tuned
+            settings.
         out: Folder of the experiment, which can be continued; None keeps no run.
         jobs: Processes at once, on the CPU.
         progress: Show a progress bar over all runs.
@@ -76,15 +78,18 @@ def compare(
         [448, 448]
     """
     wanted = check_seeds(seeds)
-    check_count("jobs", jobs, 1)
     if evaluations is not None:
         check_count("evaluations", evaluations, 1)
-    _check_jobs(jobs, problem)
-    ready, methods = methods_of(problem, algorithms, settings)
+    check_jobs(jobs, problem)
+    tuned = read_presets(presets)
+    texts = [text for preset in tuned for text in preset.settings_for(algorithms)]
+    ready, methods = methods_of(problem, algorithms, [*texts, *settings])
+    for preset in tuned:
+        preset.check_problem(methods[0].config["problem"])
     budget, methods = with_budgets(methods, evaluations)
     place = tempfile.TemporaryDirectory() if out is None else nullcontext(str(out))
     with place as folder:
-        experiment = _Experiment(Path(folder), ready, methods, wanted)
+        experiment = Experiment(Path(folder), ready, methods, wanted)
         experiment.check_folder()
         experiment.run(jobs, progress)
         found = experiment.conclude(budget)
@@ -93,20 +98,7 @@ def compare(
     return found
 
 
-def _check_jobs(jobs: int, problem: Problem | str) -> None:
-    if jobs > 1 and isinstance(problem, Problem):
-        raise ValueError(
-            "jobs > 1 needs a problem that other processes can build: give a name or "
-            "'module:factory' instead of a softqd.Problem"
-        )
-    if jobs > 1 and jax.default_backend() != "cpu":
-        raise ValueError(
-            "jobs > 1 is for the CPU, and this is a "
-            f"{jax.default_backend()}; leave jobs out, or set JAX_PLATFORMS=cpu"
-        )
-
-
-class _Experiment:
+class Experiment:
     """The runs of one comparison and what became of them."""
 
     def __init__(
@@ -125,46 +117,28 @@ class _Experiment:
         finished = [path.parent for path in self.out.glob("*/seed_*/metrics.json")]
         unfinished = [path.parent for path in self.out.glob("*/unfinished/*/*.toml")]
         for folder in sorted(finished + unfinished):
-            _refuse_other(folder, self.methods[0].config, {"problem": None})
+            refuse_other(folder, self.methods[0].config, {"problem": None})
         tables = {"algorithm": None, "run": ["evaluations", "cells"]}
         for method in self.methods:
             place = self.out / method.folder_name
             wanted = {folder_of(self.out, method, seed) for seed in self.seeds}
             mine = [f for f in unfinished if f.parent.parent == place]
             for folder in sorted(wanted.intersection(finished)) + mine:
-                _refuse_other(folder, method.config, tables)
+                refuse_other(folder, method.config, tables)
 
     def run(self, jobs: int, progress: bool) -> None:
         """Run what is not finished."""
-        tasks = [
-            Task(method, seeds)
-            for method in self.methods
-            if method.algorithm is not None
-            for seeds in groups_of(self.out, method, self.seeds, jobs)
-        ]
-        open_runs = {(t.method.name, seed) for t in tasks for seed in t.seeds}
-        pairs = len(self.methods) * len(self.seeds)
-        total = max(pairs, len(open_runs))
-        bar = ExperimentBar(total, total - len(open_runs)) if progress else None
-        shares = dict.fromkeys(sorted(open_runs), 0.0)
+        runs = [Runs(method, self.seeds, self.problem) for method in self.methods]
+        found = run_all(self.out, runs, jobs, progress, run_here=self.run_here)
+        for name, failures in found.items():
+            self.failures[name] |= failures
 
-        def emit(event: Event) -> None:
-            for seed in event.seeds:
-                shares[event.algorithm, seed] = event.share
-                if event.error:
-                    self.failures[event.algorithm][seed] = event.error
-            if bar is not None:
-                done = sum(share == 1.0 for share in shares.values())
-                bar.update(sum(shares.values()), done, event.algorithm)
+    def run_here(self, tasks: Sequence[Task], emit: Emit) -> None:
+        """Run tasks in this process."""
+        for task in tasks:
+            run_group(self.out, task.method, task.seeds, self.problem, emit)
 
-        with bar or nullcontext():
-            if jobs > 1:
-                run_tasks(self.out, tasks, jobs, emit)
-                return
-            for task in tasks:
-                run_group(self.out, task.method, task.seeds, self.problem, emit)
-
-    def conclude(self, budget: int) -> Comparison:
+    def conclude(self, budget: int, noun: str = "algorithms") -> Comparison:
         """Read the run folders and compare them."""
         entries, notes = {}, {}
         for method in self.methods:
@@ -179,27 +153,5 @@ class _Experiment:
             entry, found = entry_of(finished, method.config["algorithm"], lost)
             entries[method.name] = entry
             notes |= found
-        return conclude(self.methods[0].config["problem"], budget, entries, notes)
-
-
-def _refuse_other(
-    folder: Path, config: Config, tables: dict[str, list[str] | None]
-) -> None:
-    """Refuse a run whose settings in some tables, or keys of them, are others."""
-    try:
-        saved = tomllib.loads((folder / "config.toml").read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{folder}/config.toml cannot be read ({error}); remove the folder to run "
-            "it again"
-        ) from None
-    for table, keys in tables.items():
-        before, now = saved.get(table, {}), config[table]
-        for key in keys or sorted(before | now, key=lambda k: (k != "name", k)):
-            if before.get(key) != now.get(key):
-                version = saved.get("versions", {}).get("softqd", "unknown")
-                raise ConfigError(
-                    f"{folder} holds a run of softqd {version} with {table} "
-                    f"{key}={before.get(key)!r}, this comparison has "
-                    f"{now.get(key)!r}; use the same, or another folder"
-                )
+        problem = self.methods[0].config["problem"]
+        return conclude(problem, budget, entries, notes, noun)

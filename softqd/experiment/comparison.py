@@ -140,8 +140,9 @@ def conclude(
     evaluations: int,
     algorithms: dict[str, Entry],
     notes: dict[str, str],
+    noun: str = "algorithms",
 ) -> Comparison:
-    """Add statistics and warnings to the numbers of the runs."""
+    """Add statistics and warnings to the numbers of the runs of some ``noun``."""
     statistics = {name: _statistics(name, algorithms) for name in COMPARED}
     empty = {
         name: notes.get(name, "no run has a value")
@@ -152,7 +153,7 @@ def conclude(
         *_failure_warnings(algorithms),
         *_metric_warnings(statistics, algorithms),
         *_version_warnings(algorithms),
-        *_seed_warnings(algorithms),
+        *_seed_warnings(algorithms, noun),
     ]
     return Comparison(problem, evaluations, algorithms, statistics, empty, warnings)
 
@@ -211,7 +212,7 @@ def _version_warnings(algorithms: dict[str, Entry]) -> list[str]:
     return [f"runs of different versions are compared: {'; '.join(found)}"]
 
 
-def _seed_warnings(algorithms: dict[str, Entry]) -> list[str]:
+def _seed_warnings(algorithms: dict[str, Entry], noun: str) -> list[str]:
     counts = [len(entry.seeds) for entry in algorithms.values() if entry.seeds]
     if len(counts) < 2:
         return []
@@ -219,7 +220,7 @@ def _seed_warnings(algorithms: dict[str, Entry]) -> list[str]:
     if min(counts) >= needed:
         return []
     return [
-        f"{_count(min(counts), 'seed')} cannot tell {len(counts)} algorithms apart: "
+        f"{_count(min(counts), 'seed')} cannot tell {len(counts)} {noun} apart: "
         f"from {needed} seeds a Mann-Whitney test can reach p < 0.05 after correction"
     ]
 

@@ -124,20 +124,31 @@ def complete(config: Config) -> Config:
     Raises:
         ConfigError: If a setting is unknown or of the wrong type.
     """
-    completed = dict(config)
-    for table in ("problem", "algorithm"):
-        name = config[table]["name"]
-        hints = _settings_of(table, name)
-        settings = defaults_of(table, name)
-        for key, value in config[table].items():
-            if key == "name":
-                continue
-            if key not in hints:
-                see = f"{name} takes {', '.join(hints)}"
-                raise ConfigError(unknown_message("setting", key, hints, see))
-            settings[key] = _check_type(key, value, hints[key])
-        completed[table] = {"name": name, **settings}
-    return completed
+    tables = {t: _complete_table(t, config[t]) for t in ("problem", "algorithm")}
+    return {**config, **tables}
+
+
+def complete_algorithm(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`complete` the table of an algorithm alone.
+
+    Raises:
+        ConfigError: If a setting is unknown or of the wrong type.
+    """
+    return _complete_table("algorithm", settings)
+
+
+def _complete_table(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    name = given["name"]
+    hints = _settings_of(table, name)
+    settings = defaults_of(table, name)
+    for key, value in given.items():
+        if key == "name":
+            continue
+        if key not in hints:
+            see = f"{name} takes {', '.join(hints)}"
+            raise ConfigError(unknown_message("setting", key, hints, see))
+        settings[key] = _check_type(key, value, hints[key])
+    return {"name": name, **settings}
 
 
 def with_settings(config: Config, assignments: list[str]) -> Config:
@@ -165,7 +176,7 @@ def with_settings(config: Config, assignments: list[str]) -> Config:
                 f"both problem and algorithm have {key!r}; write problem.{key}=... or "
                 f"algorithm.{key}=..."
             )
-        changed[tables[0]][key] = _parse(text)
+        changed[tables[0]][key] = parse_value(text)
     return complete(changed)
 
 
@@ -186,6 +197,7 @@ def build_problem(config: Config) -> Problem:
         ConfigError: If its factory refuses its settings, or gives something else.
     """
     name, settings = _split(config["problem"])
+    _check_given("problem", name, settings)
     try:
         problem = _factory("problem", name)(**settings)
     except (ValueError, TypeError) as error:
@@ -195,16 +207,25 @@ def build_problem(config: Config) -> Problem:
     return problem
 
 
-def build_algorithm(config: Config, problem: Problem) -> Algorithm:
+def build_algorithm(
+    config: Config, problem: Problem, number: Callable[[float], Any] = float
+) -> Algorithm:
     """Build the algorithm of a configuration for a problem.
+
+    Args:
+        config: The configuration.
+        problem: The problem.
+        number: Called with every number among the settings, those in optimizers and
+            schedules too, in a fixed order; the factory is given what it returns.
 
     Raises:
         ConfigError: If its factory refuses its settings or the problem.
     """
     name, settings = _split(config["algorithm"])
+    _check_given("algorithm", name, settings)
     try:
         hints = _settings_of("algorithm", name)
-        arguments = {k: _realize(v, hints[k]) for k, v in settings.items()}
+        arguments = {k: _realize(v, hints[k], number) for k, v in settings.items()}
         return _factory("algorithm", name)(problem, **arguments)
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
@@ -213,6 +234,17 @@ def build_algorithm(config: Config, problem: Problem) -> Algorithm:
 def _split(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     settings = {k: _from_text(v) for k, v in table.items() if k != "name"}
     return table["name"], settings
+
+
+def _check_given(table: str, name: str, settings: Mapping[str, Any]) -> None:
+    """Refuse a configuration without a setting that has no default."""
+    missing = [key for key in required_of(table, name) if key not in settings]
+    if missing:
+        examples = registry.EXAMPLE_TEXTS.get(name, {})
+        typed = (f'--set "{key}={examples.get(key, "VALUE")}"' for key in missing)
+        raise ConfigError(
+            f"{name} has no default for {' and '.join(missing)}; give {' '.join(typed)}"
+        )
 
 
 def _factory(table: str, name: str) -> Callable:
@@ -232,6 +264,16 @@ def _settings_of(table: str, name: str) -> dict[str, Any]:
     # A user's own factory need not have hints: then any plain value will do. What an
     # algorithm takes first is the problem.
     return {k: hints.get(k, Any) for k in names[table == "algorithm" :]}
+
+
+def required_of(table: str, name: str) -> list[str]:
+    """Settings that have no default."""
+    parameters = inspect.signature(_factory(table, name)).parameters
+    return [
+        key
+        for key in _settings_of(table, name)
+        if parameters[key].default is inspect.Parameter.empty
+    ]
 
 
 def defaults_of(table: str, name: str) -> dict[str, Any]:
@@ -257,7 +299,7 @@ def _from_text(value: Any) -> Any:
     return None if value == "none" else value
 
 
-def _parse(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A value typed on the command line: a literal, or text as it is."""
     words = {"true": True, "false": False, "none": "none"}
     if text.lower() in words:
@@ -325,18 +367,38 @@ def _check_expression(name: str, text: str) -> str:
     return text
 
 
-def _realize(value: Any, hint: Any) -> Any:
+def _realize(value: Any, hint: Any, number: Callable[[float], Any]) -> Any:
     """Turn texts into optimizers and schedules, lists into arrays."""
     if isinstance(value, list):
         return np.asarray(value, dtype=np.float32)
+    if isinstance(value, float):
+        return number(value)
     kinds = _kinds(hint)
     if isinstance(value, str) and "(" in value and kinds & {"optimizer", "schedule"}:
-        return evaluate_expression(value)
+        return evaluate_expression(value, number=number)
     return value
 
 
-def evaluate_expression(text: str, name: str = "expression") -> Any:
+def expressions_of(config: Config) -> set[str]:
+    """Settings of the algorithm that are spelled as calls of optax functions."""
+    settings = config["algorithm"]
+    hints = _settings_of("algorithm", settings["name"])
+    return {
+        key
+        for key, hint in hints.items()
+        if "(" in str(settings.get(key)) and _kinds(hint) & {"optimizer", "schedule"}
+    }
+
+
+def evaluate_expression(
+    text: str, name: str = "expression", number: Callable[[float], Any] = float
+) -> Any:
     """Evaluate nested calls of optax functions with literal arguments.
+
+    Args:
+        text: As in ``adam(0.05)``.
+        name: For messages.
+        number: Called with every argument with a decimal point; its answer is used.
 
     Raises:
         ConfigError: If the text is anything else.
@@ -349,7 +411,8 @@ def evaluate_expression(text: str, name: str = "expression") -> Any:
 
     def convert(node: ast.expr) -> Any:
         if not isinstance(node, ast.Call):
-            return ast.literal_eval(node)
+            value = ast.literal_eval(node)
+            return number(value) if isinstance(value, float) else value
         function = getattr(node.func, "id", None)
         if not function or function.startswith("_") or not hasattr(optax, function):
             known = [n for n in dir(optax) if not n.startswith("_")]

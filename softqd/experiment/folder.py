@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tomli_w
+from rich.console import Console
 
 from softqd.experiment import checkpoint
 from softqd.experiment.config import Config, ConfigError, build, from_file
+from softqd.experiment.live import LivePanel
 from softqd.experiment.readers import load_population
 from softqd.experiment.result import COUNTS, Result, versions
 from softqd.experiment.run import run
@@ -28,7 +31,12 @@ class Outcome(NamedTuple):
 
 
 def run_into_folder(
-    config: Config, folder: Path, *, resume: bool = False, progress: bool = False
+    config: Config,
+    folder: Path,
+    *,
+    resume: bool = False,
+    progress: bool = False,
+    live: bool = False,
 ) -> Outcome:
     """Run a configuration and write its folder.
 
@@ -37,6 +45,7 @@ def run_into_folder(
         folder: Must not hold a run yet, unless ``resume``.
         resume: Continue from the folder's checkpoint, if there is one.
         progress: Show a progress bar.
+        live: Draw the population instead, where standard error is a terminal.
 
     Raises:
         ConfigError: If the folder is taken or cannot be written, or a setting or the
@@ -49,19 +58,23 @@ def run_into_folder(
     _prepare(folder, config, resume)
     full = {**config, "versions": versions()}
     (folder / "config.toml").write_text(tomli_w.dumps(full))
-    result = run(
-        algorithm,
-        seed=limits["seed"],
-        num_iterations=limits.get("iterations"),
-        log_every=limits["log_every"],
-        max_evaluations=limits.get("evaluations"),
-        max_seconds=limits.get("max_seconds"),
-        solutions=solutions,
-        checkpoint_dir=folder / "checkpoint",
-        resume=resume,
-        progress=progress,
-        config=identity(config),
-    )
+    is_seen = live and Console(stderr=True).is_terminal
+    panel = LivePanel(problem) if is_seen else None
+    with panel or nullcontext():
+        result = run(
+            algorithm,
+            seed=limits["seed"],
+            num_iterations=limits.get("iterations"),
+            log_every=limits["log_every"],
+            max_evaluations=limits.get("evaluations"),
+            max_seconds=limits.get("max_seconds"),
+            solutions=solutions,
+            checkpoint_dir=folder / "checkpoint",
+            resume=resume,
+            progress=panel or progress,
+            callback=panel.look if panel else None,
+            config=identity(config),
+        )
     return finish_folder(folder, result, config, problem)
 
 
@@ -79,7 +92,9 @@ def finish_folder(
     result: Result,
     config: Config,
     problem: Problem,
-    notes: dict[str, str] | None = None,
+    *,
+    num_together: int = 1,
+    found: dict[str, Any] | None = None,
 ) -> Outcome:
     """Write a finished run and its metrics; ``metrics.json`` comes last.
 
@@ -88,18 +103,23 @@ def finish_folder(
         result: The run.
         config: What it was started with.
         problem: What it is about.
-        notes: Added to the notes of the metrics.
+        num_together: Seeds that advanced in one program and share its seconds.
+        found: What `evaluate_population` says, where it is known already.
     """
     full = {**config, "versions": result.versions}
     result = dataclasses.replace(result, config=full)
     result.save(folder)
-    bounds = problem.bounds(result.population.behavior.shape[1])
-    cells = config["run"]["cells"]
-    found = evaluate_population(result.population, bounds, cells=cells)
+    if found is None:
+        bounds = problem.bounds(result.population.behavior.shape[1])
+        cells = config["run"]["cells"]
+        found = evaluate_population(result.population, bounds, cells=cells)
+    notes = dict(found["notes"])
+    if num_together > 1:
+        notes["seconds"] = f"of {num_together} runs that advanced together"
     metrics = {name: found[name] for name in METRICS}
     metrics |= {name: int(result.history[name][-1]) for name in COUNTS}
     metrics |= {"seconds": result.timings["run"], "settings": found["settings"]}
-    metrics |= {"notes": {**found["notes"], **(notes or {})}}
+    metrics |= {"seeds_together": num_together, "notes": notes}
     write_whole(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
     return Outcome(result, metrics, problem)
 
@@ -107,7 +127,7 @@ def finish_folder(
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is never there in part."""
     temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text)
+    temporary.write_text(text, "utf-8")
     os.replace(temporary, path)
 
 

@@ -10,18 +10,21 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tomli_w
 
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.folder import finish_folder, identity, write_whole
+from softqd.experiment.measure import curve_values, measure_all
 from softqd.experiment.plan import Method, folder_of, parse_seeds, seeds_text
-from softqd.experiment.result import versions
+from softqd.experiment.result import Result, versions
 from softqd.experiment.run import run
 from softqd.types import Problem
 
 _ERROR_FILE = "error.txt"
+# Seconds; the archives of ten seeds take gigabytes and some seconds to write.
+_CHECKPOINT_EVERY = 30.0
 
 
 class Event(NamedTuple):
@@ -75,11 +78,11 @@ def run_group(
         _run_together(out, method, seeds, problem, emit)
     except Exception as error:
         if len(seeds) == 1 or isinstance(error, CheckpointError):
-            _fail(out, method, seeds, error, emit)
+            fail(out, method, seeds, error, emit)
             return
         shutil.rmtree(_checkpoint(out, method, seeds), ignore_errors=True)
         emit(Event(method.name, list(seeds), 0.0))
-        half = len(seeds) // 2 if _is_memory(error) else 1
+        half = len(seeds) // 2 if is_memory(error) else 1
         for part in _parts(seeds, half):
             run_group(out, method, part, problem, emit)
 
@@ -96,32 +99,69 @@ def _run_together(
     results = run(
         method.algorithm,
         seed=list(seeds),
-        num_iterations=None,
-        max_evaluations=config["run"]["evaluations"],
+        num_iterations=config["run"].get("iterations"),
+        max_evaluations=config["run"].get("evaluations"),
         log_every=config["run"]["log_every"],
         checkpoint_dir=checkpoint,
+        checkpoint_every=_CHECKPOINT_EVERY,
         resume=True,
         progress=_Share(method.name, list(seeds), emit),
+        measure=_measure(method, problem),
         config=identity(config),
     )
-    together = f"of {len(seeds)} seeds that advanced together"
-    notes = {"seconds": together} if len(seeds) > 1 else None
-    for seed, result in zip(seeds, results, strict=True):
-        folder = folder_of(out, method, seed)
-        full = {**config, "run": {**config["run"], "seed": seed}}
-        try:
-            if not is_finished(folder):
-                finish_folder(folder, result, full, problem, notes)
-        except Exception as error:  # the run itself is done, and its state kept
-            _fail(out, method, [seed], error, emit)
-        else:
-            (folder / _ERROR_FILE).unlink(missing_ok=True)
-            emit(Event(method.name, [seed], 1.0))
+    bounds = problem.bounds(results[0].population.behavior.shape[1])
+    populations = [result.population for result in results]
+    found = measure_all(populations, bounds, config["run"]["cells"])
+    for seed, result, metrics in zip(seeds, results, found, strict=True):
+        finish(out, method, seed, result, problem, emit, len(seeds), metrics)
     if not all(is_finished(folder_of(out, method, seed)) for seed in seeds):
         return
     shutil.rmtree(checkpoint)
     with suppress(OSError):  # other seeds may be there
         checkpoint.parent.rmdir()
+
+
+def finish(
+    out: Path,
+    method: Method,
+    seed: int,
+    result: Result,
+    problem: Problem,
+    emit: Emit,
+    num_together: int,
+    found: dict[str, Any] | None = None,
+) -> None:
+    """Write the folder of a run that is done, unless it is there, and tell it.
+
+    Args:
+        out: Folder of the experiment.
+        method: What was run.
+        seed: Of the run.
+        result: The run.
+        problem: What it is about.
+        emit: Told what became of it.
+        num_together: Runs that advanced in one program and share its seconds.
+        found: What `evaluate_population` says, where it is known already.
+    """
+    folder = folder_of(out, method, seed)
+    full = {**method.config, "run": {**method.config["run"], "seed": seed}}
+    try:
+        if not is_finished(folder):
+            finish_folder(
+                folder, result, full, problem, num_together=num_together, found=found
+            )
+    except Exception as error:  # the run itself is done, and its state kept
+        fail(out, method, [seed], error, emit)
+    else:
+        (folder / _ERROR_FILE).unlink(missing_ok=True)
+        emit(Event(method.name, [seed], 1.0))
+
+
+def _measure(method: Method, problem: Problem) -> Callable | None:
+    if not method.curves:
+        return None
+    cells = method.config["run"]["cells"]
+    return lambda population: curve_values(population, problem, cells)
 
 
 class _Share:
@@ -146,11 +186,12 @@ def _parts(seeds: Sequence[int], size: int) -> Iterable[Sequence[int]]:
     return (seeds[i : i + size] for i in range(0, len(seeds), size))
 
 
-def _is_memory(error: Exception) -> bool:
+def is_memory(error: Exception) -> bool:
+    """Whether memory did not suffice."""
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
-def _fail(
+def fail(
     out: Path, method: Method, seeds: Sequence[int], error: Exception, emit: Emit
 ) -> None:
     """Leave the reason in the folders of these seeds, and tell it."""

@@ -45,10 +45,15 @@ class _Tally(NamedTuple):
 
 
 class Loop:
-    """The mutable side of a run: device state, counters, history."""
+    """The mutable side of a run: device state, counters, history.
 
-    def __init__(self, algorithm, seeds, is_many, config):
+    With ``lanes``, a pytree with one row per seed, ``init`` is given a key and its row,
+    and a run that is not finite ends alone: its error takes its result's place.
+    """
+
+    def __init__(self, algorithm, seeds, is_many, config, *, lanes=None, measure=None):
         self.algorithm, self.seeds, self.is_many = algorithm, seeds, is_many
+        self.lanes, self.failures, self.measure = lanes, {}, measure
         self.config = config or _describe(algorithm)
         self.step = lift_arrays(algorithm.step)
         population = jax.vmap(algorithm.population) if is_many else algorithm.population
@@ -76,17 +81,19 @@ class Loop:
         if solutions is not None and problem is not None:
             solutions = check_solutions(problem, solutions)
         keys = [jax.random.key(seed) for seed in self.seeds]
-        key = jnp.stack(keys) if self.is_many else keys[0]
+        key: Any = jnp.stack(keys) if self.is_many else keys[0]
+        key = key if self.lanes is None else (key, self.lanes)
         init = lift_arrays(self.algorithm.init)
         build = Partial(_init, many=self.is_many)
         template = jax.eval_shape(build, init, key, solutions)
         lowered = self.lower(template)
         if resume_from is not None and checkpoint.exists(resume_from):
-            self.program = lowered.compile()
             self.state, meta = checkpoint.load(resume_from, template, self.identity())
+            self.program = lowered.compile()
             self.iteration, self.counts = meta["iteration"], meta["counts"]
             self.history, self.seconds = meta["history"], meta["seconds"]
             self.evaluations_per_step = meta["evaluations_per_step"]
+            self.failures = dict(meta.get("failures", []))
         else:
             start = jax.jit(build).lower(init, key, solutions)
             # Both programs at once: compilers work outside of Python.
@@ -172,10 +179,18 @@ class Loop:
         is_bad = first_bad[:, 0] >= 0
         if not is_bad.any():
             return
+        if self.lanes is not None:
+            which = is_bad.nonzero()[0].tolist()
+            new = {i: self._nonfinite(i, first_bad) for i in which}
+            self.failures = new | self.failures  # the first of each counts
+            return
         which = int(np.where(is_bad, first_bad[:, 0], np.inf).argmin())
+        raise NonFiniteError(self._nonfinite(which, first_bad))
+
+    def _nonfinite(self, which: int, first_bad: Int[np.ndarray, "seeds 2"]) -> str:
         step, row = first_bad[which].tolist()
         seed = f" of seed {self.seeds[which]}" if self.is_many else ""
-        raise NonFiniteError(
+        return (
             f"iteration {self.iteration + step + 1}: quality, behavior or gradient of "
             f"solution {row}{seed} is not finite. Lower the learning rate, clip the "
             "gradient (optax.clip_by_global_norm), or make evaluate safe there; an "
@@ -193,7 +208,7 @@ class Loop:
         quality = self.qualities()
         row["mean_quality"] = [float(q.mean()) if q.size else math.nan for q in quality]
         row["max_quality"] = [float(q.max()) if q.size else math.nan for q in quality]
-        row |= self._scalars()
+        row |= self._scalars() | self._measured()
         for name, value in row.items():
             self.history.setdefault(name, []).append(value)
 
@@ -207,6 +222,13 @@ class Loop:
             values = np.asarray(leaf) if is_known else np.full(leaf.shape, np.nan)
             scalars[name] = [float(v) for v in values.reshape(-1)]
         return scalars
+
+    def _measured(self) -> dict[str, list[float]]:
+        """What ``measure`` says of the population, per seed."""
+        if self.measure is None:
+            return {}
+        rows = [self.measure(population) for population in self.populations()]
+        return {name: [float(row[name]) for row in rows] for name in rows[0]}
 
     def latest(self) -> dict[str, float]:
         """The newest figures, first seed, for the progress bar."""
@@ -236,6 +258,7 @@ class Loop:
             "evaluations_per_step": self.evaluations_per_step,
             "history": self.history,
             "seconds": self.seconds,
+            "failures": list(self.failures.items()),
         }
         checkpoint.save(folder, self.state, meta)
 
@@ -258,11 +281,13 @@ class Loop:
         pick = lambda v: v[index] if isinstance(v, list) else v  # noqa: E731
         return {name: [pick(v) for v in col] for name, col in self.history.items()}
 
-    def results(self) -> list[Result]:
-        """One result per seed, on the host."""
+    def results(self) -> list[Any]:
+        """One `Result` per seed, on the host; of lanes, the error where one failed."""
         timings = {"compile": self.compile_seconds, "run": self.seconds}
         return [
-            Result(
+            NonFiniteError(self.failures[i])
+            if i in self.failures
+            else Result(
                 population=jax.tree.map(np.asarray, population),
                 history={k: np.asarray(v) for k, v in self._history_of(i).items()},
                 config=self.config,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,14 +19,20 @@ class Method(NamedTuple):
     """One algorithm of a comparison, set for the problem."""
 
     name: str
-    config: Config  # without seed and limits
+    config: Config  # without seed
     algorithm: Algorithm | None  # None where it cannot run
     error: str = ""  # why it cannot
+    curves: bool = False  # follow QD score and QVS over the run
 
     @property
     def folder_name(self) -> str:
-        """Its folder; ``module:factory`` would not be a name everywhere."""
-        return self.name.replace(":", ".")
+        """Its folder."""
+        return folder_name(self.name)
+
+
+def folder_name(name: str) -> str:
+    """The folder of a method; ``module:factory`` would not be a name everywhere."""
+    return name.replace(":", ".")
 
 
 class Cost(NamedTuple):
@@ -98,21 +105,77 @@ def methods_of(
 
     An algorithm that cannot run on the problem is kept, with the reason.
 
+    Args:
+        problem: As `softqd.compare` takes it.
+        algorithms: Names, or ``label=name``, so that one algorithm may come with
+            several settings.
+        settings: ``name=value`` of the problem, ``label.name=value`` of an algorithm.
+
     Raises:
-        ValueError: If a name or a setting is unknown, or an algorithm comes twice.
+        ValueError: If a name or a setting is unknown, or a label comes twice.
     """
     if isinstance(algorithms, str) or not algorithms:
         raise ValueError(f"algorithms must be a list of names; got {algorithms!r}")
-    if len(set(algorithms)) < len(algorithms):
-        raise ValueError(f"algorithms holds duplicates: {', '.join(algorithms)}")
-    shared, own = _split_settings(settings, algorithms)
-    table = [_config_of(problem, name, shared + own[name]) for name in algorithms]
+    named = _named(algorithms)
+    shared, own = _split_settings(settings, list(named))
+    table = {
+        label: _config_of(problem, name, shared + own[label])
+        for label, name in named.items()
+    }
     is_ready = isinstance(problem, Problem)
-    ready = problem if is_ready else configs.build_problem(table[0])
-    return ready, [
-        _method(name, config, ready)
-        for name, config in zip(algorithms, table, strict=True)
-    ]
+    ready = problem if is_ready else configs.build_problem(next(iter(table.values())))
+    return ready, [method_of(label, config, ready) for label, config in table.items()]
+
+
+def _named(algorithms: Sequence[str]) -> dict[str, str]:
+    """Labels to algorithms: ``label=algorithm``, or the algorithm's own name."""
+    named: dict[str, str] = {}
+    for text in algorithms:
+        label, equals, name = text.partition("=")
+        if equals and not (name and label.replace("-", "_").isidentifier()):
+            raise ValueError(
+                f"algorithms: {text!r} cannot be read; write a name of letters, digits "
+                "and dashes before the '=', as in wide=squad"
+            )
+        if label in named:
+            raise ValueError(
+                f"algorithms holds duplicates: {', '.join(algorithms)}; for several "
+                f"settings of one, name them, as in first={name or label}"
+            )
+        named[label] = name if equals else label
+    return named
+
+
+def grid_methods(
+    problem: Problem | str,
+    algorithm: str,
+    points: Mapping[str, Mapping[str, Any]],
+    settings: Sequence[str] = (),
+    iterations: int | None = None,
+) -> tuple[Problem, list[Method]]:
+    """The problem, and one algorithm with several settings.
+
+    Args:
+        problem: A name or a `Problem`.
+        algorithm: A name.
+        points: What to call a method, to the settings it has of its own.
+        settings: ``name=value`` for all, of the problem or the algorithm.
+        iterations: Of every method; by default the preset's.
+
+    Raises:
+        ValueError: If a name or a setting is unknown.
+    """
+    if isinstance(problem, Problem):  # it has its own settings
+        settings = [s if "." in s.split("=")[0] else f"algorithm.{s}" for s in settings]
+    base = _config_of(problem, algorithm, list(settings))
+    if iterations is not None:
+        base["run"]["iterations"] = iterations
+    ready = problem if isinstance(problem, Problem) else configs.build_problem(base)
+    methods = []
+    for name, own in points.items():
+        table = configs.complete_algorithm({**base["algorithm"], **own})
+        methods.append(method_of(name, {**base, "algorithm": table}, ready))
+    return ready, methods
 
 
 def _split_settings(
@@ -153,7 +216,8 @@ def _config_of(problem: Problem | str, algorithm: str, settings: list[str]) -> C
     return {**config, "problem": {"name": problem.name}}
 
 
-def _method(name: str, config: Config, problem: Problem) -> Method:
+def method_of(name: str, config: Config, problem: Problem) -> Method:
+    """A configuration's algorithm for a problem, or why there is none."""
     try:
         return Method(name, config, configs.build_algorithm(config, problem))
     except Exception as error:
@@ -176,11 +240,14 @@ def cost_of(algorithm: Algorithm) -> Cost:
 
 
 def with_budgets(
-    methods: Sequence[Method], evaluations: int | None
+    methods: Sequence[Method],
+    evaluations: int | None,
+    kind_of: Callable[[Method], str] = lambda method: method.name,
 ) -> tuple[int, list[Method]]:
     """Give every method the same budget; by default the smallest preset's.
 
-    Methods whose first population alone costs more cannot run.
+    Methods whose first population alone costs more cannot run. Those of one kind are
+    known to cost the same.
 
     Returns:
         The budget, and the methods with ``evaluations`` in their configuration.
@@ -190,12 +257,17 @@ def with_budgets(
     """
     methods = list(methods)
     costs: dict[str, Cost] = {}
+    kinds: dict[str, Cost] = {}
     for i, method in enumerate(methods):
         if method.algorithm is not None:
             try:
-                costs[method.name] = cost_of(method.algorithm)
+                kind = kind_of(method)
+                kinds[kind] = kinds.get(kind) or cost_of(method.algorithm)
+                costs[method.name] = kinds[kind]
             except Exception as error:
-                methods[i] = method._replace(algorithm=None, error=str(error))
+                methods[i] = method._replace(
+                    algorithm=None, error=_reason(method.algorithm, error)
+                )
     spent = [
         cost.start + cost.step * _iterations(method)
         for method in methods
@@ -204,9 +276,44 @@ def with_budgets(
     budget = evaluations or min(spent, default=0)
     limited = [_limited(m, costs.get(m.name), budget) for m in methods]
     if all(method.algorithm is None for method in limited):
-        reasons = "; ".join(f"{m.name}: {m.error}" for m in limited)
-        raise ValueError(f"no algorithm can run on this problem: {reasons}")
+        raise ValueError(f"no algorithm can run on this problem: {_reasons(limited)}")
     return budget, limited
+
+
+def _reasons(methods: Sequence[Method]) -> str:
+    """Every reason once, with the methods it is about."""
+    names: dict[str, list[str]] = {}
+    for method in methods:
+        names.setdefault(method.error, []).append(method.name)
+    return "; ".join(
+        ", ".join(some[:3])
+        + f" and {len(some) - 3} more" * (len(some) > 3)
+        + f": {why}"
+        for why, some in names.items()
+    )
+
+
+def _reason(algorithm: Algorithm, error: Exception) -> str:
+    """Why an algorithm cannot run: often, `evaluate` cannot be differentiated."""
+    problem = algorithm.problem
+    if problem is None or problem.sample is None:
+        return str(error)
+    key = jax.random.key(0)
+    keys = (key,) if problem.is_stochastic else ()
+
+    def total(solution: Any) -> Any:
+        quality, behavior = problem.evaluate(solution, *keys)
+        return quality + behavior.sum()
+
+    try:
+        jax.eval_shape(jax.grad(total), jax.eval_shape(problem.sample, key))
+    except Exception as cause:
+        return (
+            f"it needs gradients, and evaluate of problem {problem.name!r} cannot be "
+            f"differentiated ({str(cause).rstrip('.')}); use dns or sep_cma_mae, which "
+            "need none"
+        )
+    return str(error)
 
 
 def _iterations(method: Method) -> int:
@@ -225,6 +332,33 @@ def _limited(method: Method, cost: Cost | None, budget: int) -> Method:
         )
         return method._replace(algorithm=None, error=reason)
     return method
+
+
+def refuse_other(
+    folder: Path, config: Config, tables: dict[str, list[str] | None]
+) -> None:
+    """Refuse a run whose settings in some tables, or keys of them, are others.
+
+    Raises:
+        ConfigError: Naming the folder, the setting and both values.
+    """
+    try:
+        saved = tomllib.loads((folder / "config.toml").read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{folder}/config.toml cannot be read ({error}); remove the folder to run "
+            "it again"
+        ) from None
+    for table, keys in tables.items():
+        before, now = saved.get(table, {}), config[table]
+        for key in keys or sorted(before | now, key=lambda k: (k != "name", k)):
+            if before.get(key) != now.get(key):
+                version = saved.get("versions", {}).get("softqd", "unknown")
+                raise ConfigError(
+                    f"{folder} holds a run of softqd {version} with {table} "
+                    f"{key}={before.get(key)!r}, this comparison has "
+                    f"{now.get(key)!r}; use the same, or another folder"
+                )
 
 
 def folder_of(out: Path, method: Method, seed: int) -> Path:

@@ -6,159 +6,118 @@ no population. `docs/results.md` is generated from these files and from nothing 
 Schema 1: ``schema``, ``name``, ``preset``, ``variant``, ``config`` (problem, algorithm,
 run), ``seeds``, ``metrics`` (name to one number per seed, or null), ``history`` (column
 to one list per seed, for up to ten seeds; null where a population was empty),
-``seconds`` (all seeds together),
-``compile_seconds``, ``versions``.
+``seconds`` (all seeds together), ``compile_seconds``, ``versions``; and ``quick``,
+true, in the record of a small version that says nothing about the paper's.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
+import csv
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
-
-from softqd.experiment import config as configs
-from softqd.experiment.result import COUNTS, Result
-from softqd.experiment.run import run
-from softqd.metrics import (
-    METRICS,
-    centroids_of,
-    evaluate_population,
-    qd_score,
-    quality_vendi_score,
-    to_unit,
-)
-from softqd.types import Algorithm, Population, lift_arrays
+from softqd.experiment.config import Config
+from softqd.experiment.folder import write_whole
+from softqd.experiment.measure import CURVES
+from softqd.experiment.result import COUNTS
+from softqd.metrics import METRICS
 
 SCHEMA = 1
-_HISTORY_POINTS = 26
+Record = dict[str, Any]
+# Log points of a run that is to be recorded, the first included.
+HISTORY_POINTS = 26
 _HISTORY_SEEDS = 10
 _HISTORY_COLUMNS = ("iteration", "evaluations", "mean_quality", "max_quality")
-# Metrics of the whole population that can be followed over a run.
-_CURVES = ("qd_score", "qvs")
+_KEYS = {"schema", "name", "preset", "variant", "config", "seeds", "metrics"}
+_KEYS |= {"history", "seconds", "compile_seconds", "versions"}
 
 
-def record(
-    preset: str,
-    algorithm: str = "squad",
-    seeds: Sequence[int] = tuple(range(2001, 2011)),
-    settings: Sequence[str] = (),
-    variant: str = "published",
-    num_iterations: int | None = None,
-    curves: bool = False,
-    progress: bool = False,
-) -> dict[str, Any]:
-    """Run a preset over several seeds and return its record.
+def record_name(preset: str, algorithm: str, variant: str, quick: bool = False) -> str:
+    """What a record is called, and its file.
 
-    The seeds advance together in one program, or one after the other with ``curves``.
+    Examples:
+        >>> record_name("ic", "squad", "batch_size=4", quick=True)
+        'ic_squad_batch_size=4_quick'
+    """
+    return "_".join([preset, algorithm, variant, *["quick"] * quick])
+
+
+def from_folders(
+    config: Config, variant: str, folders: Mapping[int, Path], quick: bool = False
+) -> Record:
+    """The record of finished run folders that differ in their seed alone.
 
     Args:
-        preset: A name of `softqd list`.
-        algorithm: An algorithm's name.
-        seeds: Seeds; the published runs used 2001 to 2010.
-        settings: ``name=value`` texts that depart from the preset.
+        config: What all were started with, without seed.
         variant: What to call these settings.
-        num_iterations: Instead of the preset's.
-        curves: Also follow QD score and QVS over the run.
-        progress: Show a progress bar.
+        folders: Seeds to run folders, at least one.
+        quick: Whether this is a small version.
     """
-    config = configs.with_settings(configs.from_name(preset, algorithm), list(settings))
-    iterations = num_iterations or config["run"]["iterations"]
-    config["run"] |= {"iterations": iterations}
-    problem, built = configs.build(config)
-    options = {
-        "num_iterations": iterations,
-        "log_every": max(1, iterations // (_HISTORY_POINTS - 1)),
-        "progress": progress,
-    }
-    cells, bounds = config["run"]["cells"], problem.bounds(problem.behavior_dim)
-    if curves:
-        follow = functools.partial(_measures, bounds=bounds, cells=cells)
-        results = [_run_following(built, seed, options, follow) for seed in seeds]
-    else:
-        results = run(built, seed=list(seeds), **options)
-    evaluated = [
-        evaluate_population(r.population, bounds, cells=cells) for r in results
-    ]
-    metrics = {name: [e[name] for e in evaluated] for name in METRICS}
-    metrics |= {name: [int(r.history[name][-1]) for r in results] for name in COUNTS}
-    run_table = {k: v for k, v in config["run"].items() if k != "seed"}
-    return {
+    found = [_read(folder) for folder in folders.values()]
+    preset = config["run"]["preset"]
+    name = record_name(preset, config["algorithm"]["name"], variant, quick)
+    entry = {
         "schema": SCHEMA,
-        "name": f"{preset}_{algorithm}_{variant}",
+        "name": name,
         "preset": preset,
         "variant": variant,
-        "config": {**config, "run": run_table},
-        "seeds": list(seeds),
-        "metrics": metrics,
-        "history": _thin_history(results),
-        "seconds": sum(r.timings["run"] for r in (results if curves else results[:1])),
-        "compile_seconds": results[0].timings["compile"],
-        "versions": results[0].versions,
+        "config": config,
+        "seeds": list(folders),
+        "metrics": {
+            key: [_finite(metrics.get(key)) for metrics, _ in found]
+            for key in (*METRICS, *COUNTS)
+        },
+        "history": _thin_history(list(folders.values())),
+        # Seeds that advanced together were given the seconds of all.
+        "seconds": sum(m["seconds"] / m["seeds_together"] for m, _ in found),
+        "compile_seconds": sum(
+            summary["timings"]["compile"] / m["seeds_together"] for m, summary in found
+        ),
+        "versions": found[0][1]["versions"],
     }
+    return check({**entry, "quick": True} if quick else entry)
 
 
-def _run_following(
-    algorithm: Algorithm, seed: int, options: dict[str, Any], follow: Callable
-) -> Result:
-    """Run one seed; its history also holds what ``follow`` says of the population."""
-    init = jax.jit(lambda init, key: init(key))
-    state = init(lift_arrays(algorithm.init), jax.random.key(seed))
-    start = algorithm.population(state)
-    rows = [follow(start)]
-    result = run(
-        algorithm,
-        seed=seed,
-        callback=lambda point: rows.append(follow(point.population())),
-        **options,
-    )
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return dataclasses.replace(result, history={**result.history, **columns})
-
-
-def _measures(population: Population, bounds: Any, cells: int) -> dict[str, float]:
-    kept = population.compact()
-    quality, behavior = np.asarray(kept.quality), np.asarray(kept.behavior)
-    unit = to_unit(bounds, behavior)
-    if unit is None:
-        raise ValueError("curves need a bounded behavior space")
-    centroids = centroids_of(unit.shape[1], cells)[0]
-    values = (qd_score(quality, unit, centroids), quality_vendi_score(quality, unit))
-    return dict(zip(_CURVES, map(float, values), strict=True))
-
-
-def save(entry: dict[str, Any], directory: str | Path) -> Path:
+def save(entry: Record, directory: str | Path) -> Path:
     """Write a record as ``<name>.json``."""
     check(entry)
     path = Path(directory) / f"{entry['name']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(entry, indent=1, allow_nan=False) + "\n")
+    write_whole(path, json.dumps(entry, indent=1, allow_nan=False) + "\n")
     return path
 
 
-def load_all(directory: str | Path) -> list[dict[str, Any]]:
-    """Read and check every record of a folder, sorted by name."""
-    paths = sorted(Path(directory).glob("*.json"))
-    return [check(json.loads(path.read_text())) for path in paths]
+def load_all(directory: str | Path) -> list[Record]:
+    """Read and check every record of a folder, sorted by name.
+
+    Raises:
+        ValueError: If a file is not a record.
+    """
+    return [_load(path) for path in sorted(Path(directory).glob("*.json"))]
 
 
-def check(entry: dict[str, Any]) -> dict[str, Any]:
+def _load(path: Path) -> Record:
+    try:
+        entry = json.loads(path.read_text())
+        if not isinstance(entry, dict):
+            raise ValueError("it is not a table")
+    except ValueError as error:
+        raise ValueError(f"{path} is not a record: {error}") from None
+    return check(entry)
+
+
+def check(entry: Record) -> Record:
     """Return a record, or refuse it.
 
     Raises:
         ValueError: If it is not of this schema.
     """
-    needed = {"schema", "name", "preset", "variant", "config", "seeds", "metrics"}
-    needed |= {"history", "seconds", "compile_seconds", "versions"}
     name = entry.get("name", "record")
-    if entry.get("schema") != SCHEMA or set(entry) != needed:
-        difference = sorted(set(entry) ^ needed)
+    if entry.get("schema") != SCHEMA or set(entry) - {"quick"} != _KEYS:
+        difference = sorted((set(entry) - {"quick"}) ^ _KEYS)
         raise ValueError(
             f"{name}: not a record of schema {SCHEMA} (schema {entry.get('schema')!r}, "
             f"keys that differ: {difference})"
@@ -173,14 +132,40 @@ def check(entry: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _thin_history(results: list[Result]) -> dict[str, list[list[float | None]]]:
+def is_quick(entry: Record) -> bool:
+    """Whether a record is of a small version."""
+    return bool(entry.get("quick", False))
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        metrics = json.loads((folder / "metrics.json").read_text())
+        return metrics, json.loads((folder / "result.json").read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{folder} cannot be read ({error}); remove it to run it again"
+        ) from None
+
+
+def _thin_history(folders: list[Path]) -> dict[str, list[list[float | None]]]:
+    histories = []
+    for folder in folders[:_HISTORY_SEEDS]:
+        with open(folder / "history.csv", newline="") as file:
+            histories.append(list(csv.DictReader(file)))
     return {
-        name: [_plain(r.history[name]) for r in results[:_HISTORY_SEEDS]]
-        for name in (*_HISTORY_COLUMNS, *_CURVES)
-        if name in results[0].history
+        name: [[_plain(row[name]) for row in rows] for rows in histories]
+        for name in (*_HISTORY_COLUMNS, *CURVES)
+        if name in histories[0][0]
     }
 
 
-def _plain(column: np.ndarray) -> list[float | None]:
-    """Rounded numbers; None where there is none, as in an archive still empty."""
-    return [round(x, 4) if math.isfinite(x) else None for x in column.tolist()]
+def _plain(text: str) -> float | None:
+    """A rounded number; None where there is none, as in an archive still empty."""
+    value = float(text)
+    if not math.isfinite(value):
+        return None
+    return int(value) if text.isdecimal() else round(value, 4)
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -85,23 +85,27 @@ def load(directory: str | Path) -> Result:
         raise FileNotFoundError(
             f"{directory} is not a run folder: it has no population.npz"
         )
-    with open(directory / "history.csv", newline="") as file:
+    summary = json.loads((directory / "result.json").read_text())
+    return Result(
+        population=load_population(directory / "population.npz"),
+        history=load_history(directory),
+        config=tomllib.loads((directory / "config.toml").read_text()),
+        **summary,
+    )
+
+
+def load_history(directory: str | Path) -> dict[str, np.ndarray]:
+    """Read the history of a run folder alone."""
+    with open(Path(directory) / "history.csv", newline="") as file:
         names, *rows = csv.reader(file)
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    history = {
+    return {
         name: np.array(
             [float(x) for x in column],
             dtype=np.int64 if name in ("iteration", *COUNTS) else np.float64,
         )
         for name, column in zip(names, columns, strict=True)
     }
-    summary = json.loads((directory / "result.json").read_text())
-    return Result(
-        population=load_population(directory / "population.npz"),
-        history=history,
-        config=tomllib.loads((directory / "config.toml").read_text()),
-        **summary,
-    )
 
 
 def save_population(path: Path, population: Population) -> None:

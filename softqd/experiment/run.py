@@ -19,7 +19,7 @@ from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.loop import LogPoint, Loop
 from softqd.experiment.progress import ProgressBar, Reporter
 from softqd.ops.checks import check_count
-from softqd.types import Algorithm
+from softqd.types import Algorithm, Population
 
 
 def run(
@@ -36,6 +36,7 @@ def run(
     resume: bool = False,
     progress: bool | Reporter = False,
     callback: Callable[[LogPoint], None] | None = None,
+    measure: Callable[[Population], dict[str, float]] | None = None,
     config: dict[str, Any] | None = None,
 ) -> Any:
     """Run an algorithm and return its `Result`.
@@ -58,6 +59,8 @@ def run(
         resume: Continue from the checkpoint if there is one.
         progress: Show a progress bar, or tell this `Reporter` instead.
         callback: Called with a `LogPoint` at every log point (single seed only).
+        measure: Numbers of a population, the same names every time, that the history
+            gets as further columns.
         config: Recorded in the result, and compared before resuming.
 
     Returns:
@@ -82,7 +85,7 @@ def run(
     _check_arguments(seeds, num_iterations, log_every, max_evaluations, max_seconds)
     if callback is not None and is_many:
         raise ValueError("callback works with a single seed; got a sequence of seeds")
-    loop = Loop(algorithm, seeds, is_many, config)
+    loop = Loop(algorithm, seeds, is_many, config, measure=measure)
     folder = Path(checkpoint_dir) if checkpoint_dir is not None else None
     if folder and checkpoint.exists(folder) and not resume:
         raise CheckpointError(
@@ -100,6 +103,42 @@ def run(
     return loop.results() if is_many else loop.results()[0]
 
 
+def run_lanes(
+    algorithm: Algorithm,
+    seeds: Sequence[int],
+    lanes: PyTree,
+    *,
+    max_evaluations: int,
+    log_every: int,
+    checkpoint_dir: Path,
+    progress: Reporter,
+    config: dict[str, Any],
+) -> list[Any]:
+    """Run lanes of one algorithm together, continuing what ``checkpoint_dir`` holds.
+
+    Args:
+        algorithm: Its ``init`` takes a key and a row of ``lanes``.
+        seeds: One per lane.
+        lanes: Leading axis: one row per lane.
+        max_evaluations: Of each lane.
+        log_every: Iterations between log points.
+        checkpoint_dir: Folder for the checkpoint.
+        progress: Told how far the lanes are.
+        config: Compared before resuming.
+
+    Returns:
+        A `Result` or a `NonFiniteError` for each lane: one that fails leaves the others
+        alone.
+    """
+    loop = Loop(algorithm, list(seeds), True, config, lanes=lanes)
+    limits = _Limits(None, max_evaluations, None)
+    with _DeferredInterrupt() as interrupt:
+        loop.start(None, checkpoint_dir, max_evaluations=max_evaluations)
+        options = (log_every, checkpoint_dir, 10.0, progress, None)
+        _drive(loop, limits, interrupt, *options)
+    return loop.results()
+
+
 class _Limits(NamedTuple):
     num_iterations: int | None
     max_evaluations: int | None
@@ -107,6 +146,8 @@ class _Limits(NamedTuple):
 
     def steps_left(self, loop: Loop) -> float:
         """Iterations that may still be begun."""
+        if len(loop.failures) == len(loop.seeds):  # no lane is left
+            return 0
         left = math.inf
         if self.num_iterations is not None:
             left = self.num_iterations - loop.iteration

@@ -2,7 +2,9 @@
 
 A worker is a fresh Python that calls `main`: it reads what to run as JSON from
 standard input and writes events, one JSON line each, to standard output. A crash of
-one worker fails its own runs alone, and scripts and notebooks need no guard.
+one worker fails its own runs alone, and scripts and notebooks need no guard. Standard
+input stays open as long as the parent lives: when it closes, the worker keeps its
+checkpoint and ends.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -62,6 +65,8 @@ class _Pool:
         with tempfile.TemporaryFile("w+") as errors, self._start(errors) as worker:
             left = self._follow(worker, task)
             status = worker.wait()
+            with suppress(BrokenPipeError):  # what it did not read
+                worker.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
             errors.seek(0)
             lines = errors.read().strip().splitlines() or [""]
         if left and not self._is_stopped:
@@ -85,10 +90,12 @@ class _Pool:
         """Tell the worker its task and emit what it tells; the seeds it left open."""
         assert worker.stdin and worker.stdout  # noqa: PT018 (pipes, as asked for)
         spec = {"out": str(self._out), "seeds": task.seeds}
-        spec |= {"name": task.method.name, "config": task.method.config}
+        method = task.method
+        spec |= {"name": method.name, "config": method.config, "curves": method.curves}
         left = set(task.seeds)
-        with suppress(BrokenPipeError), worker.stdin:  # it ended already
-            worker.stdin.write(json.dumps(spec))
+        with suppress(BrokenPipeError):  # it ended already
+            worker.stdin.write(json.dumps(spec) + "\n")
+            worker.stdin.flush()
         for line in worker.stdout:
             event = Event(*json.loads(line))
             if event.share == 1.0:
@@ -104,17 +111,28 @@ class _Pool:
                 worker.send_signal(signal.SIGINT)
 
 
+def _end_with_parent() -> None:
+    """Wait until the parent is gone, then do as after Ctrl-C."""
+    while os.read(0, 1024):  # not sys.stdin, whose lock would outlive this thread
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def main() -> None:
     """The worker: run what standard input says."""
-    spec = json.load(sys.stdin)
+    # Programs started in the background ignore it, and so would we.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    spec = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     config = spec["config"]
     problem, algorithm = configs.build(config)
-    method = Method(spec["name"], config, algorithm)
+    method = Method(spec["name"], config, algorithm, curves=spec["curves"])
     channel, sys.stdout = sys.stdout, sys.stderr  # a user's print is not an event
 
     def emit(event: Event) -> None:
-        channel.write(json.dumps(event) + "\n")
-        channel.flush()
+        with suppress(BrokenPipeError):  # no one listens any more
+            channel.write(json.dumps(event) + "\n")
+            channel.flush()
 
     try:
         run_group(Path(spec["out"]), method, spec["seeds"], problem, emit)

@@ -2,21 +2,17 @@
 
 from softqd.problems._arm import arm
 from softqd.problems._faces import faces
-from softqd.problems._faces_weights import fetch_faces
 from softqd.problems._image_composition import image_composition
 from softqd.problems._latent_models import Generator, Scorer
 from softqd.problems._latent_space import latent_space
 from softqd.problems._linear_projection import linear_projection
 from softqd.problems._sphere import sphere
-from softqd.problems._targets import fetch_vermeer
 
 __all__ = [
     "Generator",
     "Scorer",
     "arm",
     "faces",
-    "fetch_faces",
-    "fetch_vermeer",
     "image_composition",
     "latent_space",
     "linear_projection",

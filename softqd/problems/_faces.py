@@ -20,9 +20,9 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from softqd.ops.checks import check_count
-from softqd.problems._faces_weights import find_faces
 from softqd.problems._graph_openvino import read_openvino
 from softqd.problems._graph_tfjs import read_tfjs
+from softqd.problems.weights import file_names, place
 from softqd.types import Evaluation, Problem
 
 BEHAVIORS = ("age", "smile")
@@ -86,7 +86,7 @@ def faces(
         precision: 'float32'; 'tf32', single precision with the device's fast products;
             or 'bfloat16', which also paints in half the bits.
         weights: Folder with the networks; by default the cache, where
-            ``softqd fetch faces`` puts them.
+            ``softqd weights fetch faces`` puts them.
 
     Returns:
         The problem; its ``render`` paints a solution, its ``target`` is the person.
@@ -103,7 +103,7 @@ def faces(
         raise ValueError(
             f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}"
         )
-    networks, params = _load(find_faces(weights), person, truncation, precision)
+    networks, params = _load(_find(weights), person, truncation, precision)
     settings = {"networks": networks, "multiply": PRECISIONS[precision]}
     look = jax.jit(functools.partial(_look, **settings))
     picture, params["embedding"], _, _ = look(params, params["person"])
@@ -124,6 +124,20 @@ def faces(
         behavior_names=BEHAVIORS,
         target=jnp.clip(picture, 0.0, 1.0),
     )
+
+
+def _find(weights: str | Path | None) -> Path:
+    """The folder with the networks, by default the one in the cache."""
+    folder = place("faces") if weights is None else Path(weights).expanduser()
+    missing = [name for name in file_names("faces") if not (folder / name).is_file()]
+    if missing:
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(
+            f"weights: the networks that paint and read faces are not in {folder} "
+            f"({missing[0]}{others}); run 'softqd weights fetch faces' once, or give "
+            "--set weights=FOLDER"
+        )
+    return folder
 
 
 def _pick(params: dict[str, Any], *names: str) -> dict[str, Any]:

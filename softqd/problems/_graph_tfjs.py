@@ -86,8 +86,11 @@ def _input(path: Path, nodes: list[_Node]) -> tuple[str, tuple[int, ...]]:
     found = [node for node in nodes if node.kind == "Placeholder"]
     if len(found) != 1:
         raise ValueError(f"{path} has {len(found)} inputs, expected one")
-    dims = found[0].attributes["shape"]["shape"]["dim"]
-    return found[0].name, tuple(int(dim["size"]) for dim in dims[1:])
+    try:
+        dims = found[0].attributes["shape"]["shape"]["dim"]
+        return found[0].name, tuple(int(dim["size"]) for dim in dims[1:])
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(f"{path}: the shape of its input cannot be read") from None
 
 
 def _read_nodes(path: Path) -> tuple[list[_Node], dict[str, np.ndarray]]:
@@ -110,7 +113,13 @@ def _read_nodes(path: Path) -> tuple[list[_Node], dict[str, np.ndarray]]:
             weights |= _read_weights(files[-1], group["weights"], data)
     except FileNotFoundError as error:
         raise ValueError(f"there is no file {error.filename}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (
+        json.JSONDecodeError,
+        UnicodeDecodeError,
+        AttributeError,
+        LookupError,
+        TypeError,
+    ) as error:
         raise ValueError(
             f"{path} is not a graph model of TensorFlow.js, or not all of it: "
             f"{type(error).__name__}: {error}"

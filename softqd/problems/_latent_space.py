@@ -3,8 +3,8 @@
 The paper's third benchmark (after Fontaine & Nikolaidis 2021): StyleGAN2 draws, CLIP
 compares with sentences. What the published runs did and the paper does not say (the
 latents' scale, their penalty, the start from the best of 64) is in
-``docs/lsi_tasks.md``. Weights of both networks are leaves of the problem's functions,
-so that they reach compiled code as arguments.
+``docs/latent_space.md``. Weights of both networks are leaves of the problem's
+functions, so that they reach compiled code as arguments.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +52,7 @@ def load_target(
 def _path_of(target: str) -> Path:
     if target == "hopper":
         return _hopper()
-    return fetch_vermeer() if target == "vermeer" else Path(target).expanduser()
+    return _vermeer() if target == "vermeer" else Path(target).expanduser()
 
 
 def _hopper() -> Path:
@@ -67,23 +66,17 @@ def _hopper() -> Path:
     return folder / "mpl-data" / "sample_data" / "grace_hopper.jpg"
 
 
-def fetch_vermeer(announce: Callable[[str], None] | None = None) -> Path:
+def _vermeer() -> Path:
     """The painting in the cache, fetched and verified if it is not there yet.
-
-    Args:
-        announce: Called with what is going to be fetched, and under which terms.
 
     Raises:
         ValueError: If it is neither there nor can be fetched.
     """
     path = cache_folder() / "vermeer.jpg"
-    if announce is not None and not path.exists():
-        announce(f"Girl with a Pearl Earring (public domain), from {VERMEER_URL}")
     try:
         return download(VERMEER_URL, path, VERMEER_SHA256)
     except DownloadError as error:
         raise ValueError(
-            f"target 'vermeer' is not in {path.parent}: {error}; with a network, run "
-            f"'softqd fetch vermeer', or download {VERMEER_URL} and give "
-            "--set target=PATH"
+            f"target 'vermeer' is not in {path.parent}: {error}; run this again with a "
+            f"network, or download {VERMEER_URL} elsewhere and give --set target=PATH"
         ) from None

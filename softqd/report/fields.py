@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from scipy.spatial import Voronoi
 
 from softqd import metrics
-from softqd.report.style import STYLE
+from softqd.report.style import LIGHT, STYLE
 
-LIGHT = "inferno"
 # Width of a solution's light on a map, as a share of the wider side of the space.
 MAP_SIGMA = 0.03
 _DOT: dict[Any, Any] = {"s": 9, "color": "white", "ec": "black", "linewidths": 0.4}
@@ -100,7 +99,7 @@ def cells_and_field(
     """
     light = np.maximum(quality, 0)
     field = _field({"": (light, behavior)}, bounds, resolution, (0, 1), "max", sigma)
-    sides = _finite_bounds(behavior, bounds)
+    sides = finite_bounds(behavior, bounds)
     cells = metrics.cell_map(
         light, behavior, centroids, bounds=sides, resolution=resolution
     )
@@ -120,6 +119,50 @@ def cells_and_field(
         grid[0].add_collection(_cell_edges(centroids, sides))
         label = "best quality of a cell, behavior value"
         _color_bar(figure, grid, field.brightest, label, LIGHT)
+    return figure
+
+
+def cell_picture(
+    quality: Float[np.ndarray, " n"],
+    behavior: Float[np.ndarray, "n 2"],
+    centroids: Float[np.ndarray, "m 2"],
+    bounds: tuple[np.ndarray, np.ndarray],
+    resolution: int = 400,
+    names: Sequence[str] = ("behavior 1", "behavior 2"),
+) -> Figure:
+    """An archive as cells lit by their best occupant; empty cells are dark.
+
+    A solution lies in the cell whose centroid is nearest in the unit cube of the
+    bounds, as for the QD score.
+
+    Args:
+        quality: Qualities; below zero they are as dark as zero.
+        behavior: Behaviors in the declared space.
+        centroids: Of the cells, in the same space.
+        bounds: ``(low, high)`` of the space; where infinite, the population's range.
+        resolution: Points along each side.
+        names: Of the two behaviors.
+    """
+    low, high = finite_bounds(behavior, bounds)
+    unit = (np.asarray(behavior) - low) / (high - low)
+    centers = (np.asarray(centroids) - low) / (high - low)
+    light = np.maximum(quality, 0)
+    cube = (np.zeros(2), np.ones(2))
+    lit = metrics.cell_map(light, unit, centers, bounds=cube, resolution=resolution)
+    lit = lit._replace(x=low[0] + lit.x * (high - low)[0])
+    lit = lit._replace(y=low[1] + lit.y * (high - low)[1])
+    edges = _cell_edges(centers, cube)
+    edges.set_segments([low + s * (high - low) for s in edges.get_segments()])
+    share = metrics.coverage(unit, centers)
+    brightest = float(light.max()) or 1.0
+    with matplotlib.rc_context({**STYLE, "axes.grid": False}):
+        figure = Figure(figsize=(4.6, 3.8), layout="constrained")
+        axes = figure.subplots()
+        _draw_map(axes, lit, brightest, (0, 1))
+        axes.add_collection(edges)
+        axes.set(xlabel=names[0], ylabel=names[1])
+        axes.set_title(f"{len(centroids)} cells, {share:.0%} occupied", fontsize=9)
+        _color_bar(figure, [axes], brightest, "best quality of a cell", LIGHT)
     return figure
 
 
@@ -164,7 +207,7 @@ class _Field(NamedTuple):
 
 def _field(populations, bounds, resolution, dims, others, sigma) -> _Field:
     everyone = np.concatenate([behavior for _, behavior in populations.values()])
-    sides = _finite_bounds(everyone, bounds)
+    sides = finite_bounds(everyone, bounds)
     if sigma is None:
         sigma = MAP_SIGMA * float((sides[1] - sides[0])[list(dims)].max())
     maps = {
@@ -248,7 +291,8 @@ def _cell_edges(centroids, sides) -> LineCollection:
     return LineCollection(edges, colors="white", linewidths=0.4, alpha=0.35)
 
 
-def _finite_bounds(behavior, bounds):
+def finite_bounds(behavior, bounds):
+    """Bounds as two vectors, the population's range where they are infinite."""
     low, high = (np.array(side, dtype=float) for side in bounds)
     low = np.where(np.isfinite(low), low, behavior.min(0))
     high = np.where(np.isfinite(high), high, behavior.max(0))

@@ -1,4 +1,4 @@
-"""A gallery of rendered solutions: the best, and the ends of every behavior."""
+"""Galleries of rendered solutions: the best, the ends of behaviors, a table of two."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
 from softqd.metrics import select, to_unit
+from softqd.report.style import STYLE
 from softqd.types import Population, Problem
 
 # Behaviors that get a row; more would not be looked at.
@@ -40,7 +41,7 @@ def gallery(problem: Problem, population: Population) -> Figure:
     rows = [low_middle_high(np.asarray(kept.behavior)[:, k]) for k in range(dim)]
     best = int(kept.quality.argmax())
     pictures = rendered(problem, kept.solutions, np.concatenate([[best], *rows]))
-    with matplotlib.rc_context({"figure.dpi": 120, "font.size": 8}):
+    with matplotlib.rc_context({**STYLE, "font.size": 8}):
         figure = Figure(figsize=(6.2, 2.05 * (dim + 1)), layout="constrained")
         grid = figure.subplots(dim + 1, 3)
         for axes in grid.ravel():
@@ -70,13 +71,78 @@ def representatives(problem: Problem, population: Population, size: int = 5) -> 
     quality = np.maximum(kept.quality, 0.0)
     chosen = select(quality, behavior, min(size, len(quality)))
     pictures = rendered(problem, kept.solutions, chosen)
-    with matplotlib.rc_context({"figure.dpi": 120, "font.size": 8}):
+    with matplotlib.rc_context({**STYLE, "font.size": 8}):
         figure = Figure(figsize=(1.9 * len(chosen), 2.2), layout="constrained")
         grid = figure.subplots(1, len(chosen), squeeze=False)[0]
         for axes, picture, member in zip(grid, pictures, chosen, strict=True):
             axes.set_axis_off()
             _show(axes, picture, f"quality {kept.quality[member]:.4g}")
     return figure
+
+
+def picture_table(problem: Problem, population: Population, size: int = 5) -> Figure:
+    """Two behaviors from low to high: the best solution of each of their cells.
+
+    The cells divide what 98% of the population reach, so that stragglers do not empty
+    the table. The first behavior goes from left to right, the second upwards.
+
+    Args:
+        problem: A problem with ``render`` and two behaviors.
+        population: At least one occupied row.
+        size: Cells of each behavior.
+
+    Raises:
+        ValueError: If the problem cannot render or has not two behaviors.
+    """
+    kept = population.compact()
+    behavior, quality = np.asarray(kept.behavior), np.asarray(kept.quality)
+    if problem.render is None or behavior.shape[1] != 2 or not len(quality):
+        raise ValueError(
+            "a table of pictures wants a problem with a render function and two "
+            f"behaviors, and a solution; {problem.name!r} has {behavior.shape[1]} "
+            f"behaviors and {len(quality)} solutions; draw 'gallery' instead"
+        )
+    best = best_of_cells(quality, behavior, size)
+    filled = np.argwhere(best >= 0)
+    pictures = rendered(problem, kept.solutions, best[best >= 0])
+    names = behavior_names(problem, 2)
+    with matplotlib.rc_context({"figure.dpi": 120, "font.size": 7}):
+        shape = (1.45 * size, 1.75 * size + 0.3)
+        figure = Figure(figsize=shape, layout="constrained")
+        grid = figure.subplots(size, size, squeeze=False)
+        for axes in grid.ravel():
+            axes.set_axis_off()
+        for (row, column), picture in zip(filled, pictures, strict=True):
+            member = best[row, column]
+            low, high = behavior[member]
+            title = f"{low:.3g}, {high:.3g}\nquality {quality[member]:.4g}"
+            _show(grid[size - 1 - row, column], picture, title)
+        figure.supxlabel(f"{names[0]} (first number), low to high")
+        figure.supylabel(f"{names[1]} (second number), low to high")
+    return figure
+
+
+def best_of_cells(
+    quality: Float[np.ndarray, " n"], behavior: Float[np.ndarray, "n 2"], size: int
+) -> Int[np.ndarray, "size size"]:
+    """The best member of each cell, -1 where there is none.
+
+    Returns:
+        Indices; rows are cells of the second behavior, columns of the first.
+
+    Examples:
+        >>> behavior = np.array([[0.0, 0.0], [1.0, 1.0], [0.9, 0.9]])
+        >>> best_of_cells(np.array([1.0, 2.0, 3.0]), behavior, 2).tolist()
+        [[0, -1], [-1, 2]]
+    """
+    low, high = np.percentile(behavior, [1, 99], axis=0)
+    width = np.where(high > low, high - low, 1.0)
+    places = np.clip((behavior - low) / width * size, 0, size - 1).astype(int)
+    best = np.full((size, size), -1)
+    order = np.argsort(quality, kind="stable")  # the best is written last
+    for member, (column, row) in zip(order, places[order], strict=True):
+        best[row, column] = member
+    return best
 
 
 def low_middle_high(values: Float[np.ndarray, " n"]) -> Int[np.ndarray, " 3"]:
@@ -102,9 +168,13 @@ def rendered(
 ) -> Float[np.ndarray, "m h w 3"]:
     """Pictures of some solutions, one after the other."""
     chosen = jax.tree.map(lambda x: np.asarray(x)[members], solutions)
-    # Passed in, so that a network's weights are not compiled in as constants.
-    draw = jax.jit(lambda render, solutions: jax.lax.map(render, solutions))
-    return np.asarray(draw(problem.render, chosen))
+    return np.asarray(_draw(problem.render, chosen))
+
+
+@jax.jit
+def _draw(render: Any, solutions: Any) -> Any:
+    # Render is passed in, so that a network's weights are not compiled in as constants.
+    return jax.lax.map(render, solutions)
 
 
 def _show(axes: Any, picture: Any, title: str) -> None:

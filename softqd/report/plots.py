@@ -1,25 +1,36 @@
-"""Figures of one run. Every function takes arrays, draws, and returns a figure.
-
-Colors are viridis throughout: readable in print and with color-blind eyes.
-"""
+"""Figures of one run. Every function takes arrays, draws, and returns a figure."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 from jaxtyping import Float
 from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from softqd.experiment.result import Result
-from softqd.report.fields import value_map
-from softqd.report.gallery import gallery, representatives
-from softqd.report.style import STYLE
+from softqd.report.fields import finite_bounds, value_map
+from softqd.report.gallery import (
+    behavior_names,
+    gallery,
+    picture_table,
+    representatives,
+)
+from softqd.report.style import (
+    BEST,
+    MAX_VECTOR_MARKS,
+    MEAN,
+    ONE,
+    QUALITY,
+    STYLE,
+    save_figure,
+)
 from softqd.types import Problem
 
 # Up to this dimension every pair of behaviors gets its own panel.
@@ -30,6 +41,7 @@ def behavior_scatter(
     quality: Float[np.ndarray, " n"],
     behavior: Float[np.ndarray, "n d"],
     bounds: tuple[np.ndarray, np.ndarray] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Figure:
     """The population in behavior space, colored by quality.
 
@@ -40,19 +52,15 @@ def behavior_scatter(
         quality: Qualities.
         behavior: Behaviors in the declared space.
         bounds: ``(low, high)`` of the space, to fix the axes where finite.
+        names: Of the behaviors; by default numbers from 1.
     """
     dim = behavior.shape[1]
+    names = names or [f"behavior {i + 1}" for i in range(dim)]
     if dim == 1:
-        axes_of = [(behavior[:, 0], quality, "behavior 1", "quality", None)]
+        axes_of = [(behavior[:, 0], quality, names[0], "quality", None)]
     elif dim <= MAX_PAIRED_DIM:
         axes_of = [
-            (
-                behavior[:, i],
-                behavior[:, j],
-                f"behavior {i + 1}",
-                f"behavior {j + 1}",
-                (i, j),
-            )
+            (behavior[:, i], behavior[:, j], names[i], names[j], (i, j))
             for i, j in itertools.combinations(range(dim), 2)
         ]
     else:
@@ -69,13 +77,68 @@ def behavior_scatter(
         order = np.argsort(quality)  # the best on top
         for axes, (x, y, x_label, y_label, pair) in zip(grid, axes_of, strict=False):
             axes.scatter(
-                x[order], y[order], c=quality[order], s=8, cmap="viridis", linewidths=0
+                x[order],
+                y[order],
+                c=quality[order],
+                s=8,
+                cmap=QUALITY,
+                linewidths=0,
+                rasterized=len(quality) > MAX_VECTOR_MARKS,
             )
             axes.set(xlabel=x_label, ylabel=y_label)
             if pair is not None and bounds is not None:
                 _limit_axes(axes, bounds, pair)
-        colors = ScalarMappable(Normalize(quality.min(), quality.max()), "viridis")
+        colors = ScalarMappable(Normalize(quality.min(), quality.max()), QUALITY)
         figure.colorbar(colors, ax=list(grid), label="quality", shrink=0.8)
+    return figure
+
+
+def parallel_coordinates(
+    quality: Float[np.ndarray, " n"],
+    behavior: Float[np.ndarray, "n d"],
+    bounds: tuple[np.ndarray, np.ndarray] | None = None,
+    names: Sequence[str] | None = None,
+) -> Figure:
+    """Every solution as a line across all behaviors, colored by quality.
+
+    Each axis runs from the low to the high bound of its behavior, which are written
+    below and above it; without bounds, over the population's range.
+
+    Args:
+        quality: Qualities.
+        behavior: Behaviors in the declared space.
+        bounds: ``(low, high)`` of the space.
+        names: Of the behaviors; by default numbers from 1.
+    """
+    dim = behavior.shape[1]
+    names = names or [f"behavior {i + 1}" for i in range(dim)]
+    infinite = (np.full(dim, -np.inf), np.full(dim, np.inf))
+    low, high = finite_bounds(behavior, bounds or infinite)
+    heights = (behavior - low) / (high - low)
+    order = np.argsort(quality)  # the best on top
+    places = np.broadcast_to(np.arange(dim, dtype=float), heights.shape)
+    lines = LineCollection(
+        list(np.stack([places, heights], -1)[order]),
+        array=quality[order],
+        cmap=QUALITY,
+        linewidths=0.7,
+        alpha=0.5,
+        rasterized=len(quality) > MAX_VECTOR_MARKS,
+    )
+    with matplotlib.rc_context({**STYLE, "axes.grid": False}):
+        size = (max(3.6, 0.9 * dim + 1.4), 3.2)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots()
+        axes.add_collection(lines)
+        for k in range(dim):
+            axes.axvline(k, color="0.3", linewidth=0.8)
+            axes.text(k, 1.02, f"{high[k]:.3g}", ha="center", va="bottom", fontsize=7)
+        ticks = [f"{low[k]:.3g}\n{names[k]}" for k in range(dim)]
+        axes.set_xticks(range(dim), ticks, fontsize=7)
+        axes.set(xlim=(-0.2, dim - 0.8), ylim=(0, 1), yticks=[])
+        axes.spines["left"].set_visible(False)
+        colors = ScalarMappable(Normalize(quality.min(), quality.max()), QUALITY)
+        figure.colorbar(colors, ax=axes, label="quality", shrink=0.8)
     return figure
 
 
@@ -84,11 +147,9 @@ def quality_histogram(quality: Float[np.ndarray, " n"]) -> Figure:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.2, 2.8), layout="constrained")
         axes = figure.subplots()
-        axes.hist(quality, bins=min(40, max(5, len(quality) // 10)), color="#31688e")
-        axes.axvline(
-            quality.mean(), color="#35b779", label=f"mean {quality.mean():.4g}"
-        )
-        axes.axvline(quality.max(), color="#440154", label=f"best {quality.max():.4g}")
+        axes.hist(quality, bins=min(40, max(5, len(quality) // 10)), color=ONE)
+        axes.axvline(quality.mean(), color=MEAN, label=f"mean {quality.mean():.4g}")
+        axes.axvline(quality.max(), color=BEST, label=f"best {quality.max():.4g}")
         axes.set(xlabel="quality", ylabel="solutions")
         axes.legend(frameon=False)
     return figure
@@ -99,7 +160,7 @@ def history_curves(history: Mapping[str, np.ndarray]) -> Figure:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.2, 2.8), layout="constrained")
         axes = figure.subplots()
-        for name, color in (("mean_quality", "#35b779"), ("max_quality", "#440154")):
+        for name, color in (("mean_quality", MEAN), ("max_quality", BEST)):
             label = name.replace("_", " ").replace("max", "best")
             axes.plot(history["evaluations"], history[name], color=color, label=label)
         axes.set(xlabel="evaluations", ylabel="quality")
@@ -119,8 +180,8 @@ def quality_histories(histories: Mapping[str, Mapping[str, list]]) -> Figure:
         grid = figure.subplots(1, max(1, len(histories)), squeeze=False, sharey=True)
         for axes, (name, history) in zip(grid[0], histories.items(), strict=False):
             for column, color in (
-                ("mean_quality", "#35b779"),
-                ("max_quality", "#440154"),
+                ("mean_quality", MEAN),
+                ("max_quality", BEST),
             ):
                 rows = zip(history["evaluations"], history[column], strict=True)
                 for number, (x, y) in enumerate(rows):
@@ -131,25 +192,6 @@ def quality_histories(histories: Mapping[str, Mapping[str, list]]) -> Figure:
         grid[0, 0].set_ylabel("quality")
         if histories:
             grid[0, -1].legend(frameon=False)
-    return figure
-
-
-def metric_curves(history: Mapping[str, list], names: Mapping[str, str]) -> Figure:
-    """Metrics against iterations, a panel per metric, a line per seed.
-
-    Args:
-        history: Columns, each a list with one list per seed, 'iteration' among them.
-        names: Columns to draw, and what to call them.
-    """
-    with matplotlib.rc_context(STYLE):
-        size = (3.6 * len(names) + 0.2, 2.7)
-        figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(1, len(names), squeeze=False)[0]
-        for axes, (column, label) in zip(grid, names.items(), strict=True):
-            for x, y in zip(history["iteration"], history[column], strict=True):
-                axes.plot(x, y, color="#31688e", linewidth=0.7, alpha=0.7)
-            axes.set(xlabel="iteration", ylabel=label)
-            axes.set_ylim(bottom=0)
     return figure
 
 
@@ -171,7 +213,7 @@ def landscape(resolution: int = 400) -> Figure:
             np.asarray(quality).reshape(resolution, resolution),
             extent=(-5.12, 5.12, -5.12, 5.12),
             origin="lower",
-            cmap="viridis",
+            cmap=QUALITY,
         )
         axes.plot(2.048, 2.048, "x", color="white")
         axes.set(xlabel="x1", ylabel="x2")
@@ -185,10 +227,10 @@ def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[
     quality, behavior = map(np.asarray, (population.quality, population.behavior))
     if not len(quality):
         return []
-    directory.mkdir(parents=True, exist_ok=True)
     bounds = problem.bounds(behavior.shape[1])
+    names = behavior_names(problem, behavior.shape[1])
     figures = {
-        "behavior": behavior_scatter(quality, behavior, bounds),
+        "behavior": behavior_scatter(quality, behavior, bounds, names),
         "quality": quality_histogram(quality),
         "history": history_curves(result.history),
     }
@@ -198,11 +240,9 @@ def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[
         figures["gallery"] = gallery(problem, population)
         if np.isfinite(bounds).all():
             figures["representatives"] = representatives(problem, population)
-    paths = []
-    for name, figure in figures.items():
-        paths.append(directory / f"{name}.png")
-        figure.savefig(paths[-1])
-    return paths
+        if behavior.shape[1] == 2:
+            figures["table"] = picture_table(problem, population)
+    return [save_figure(f, directory / f"{name}.png") for name, f in figures.items()]
 
 
 def _principal_components(behavior):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
 from rich.table import Table
 
 from softqd.experiment.comparison import Comparison, Entry
+from softqd.experiment.sweep import Sweep
 
 BEST, NOT_WORSE = "*", "="
 LEGEND = (
@@ -45,10 +47,44 @@ def budget_table(comparison: Comparison) -> Table:
     for title in ("runs", *columns.values()):
         table.add_column(title, justify="right")
     for name, entry in comparison.algorithms.items():
-        done, wanted = len(entry.seeds), len(entry.seeds) + len(entry.failures)
-        runs = f"{done}" if done == wanted else f"{done} of {wanted}"
-        table.add_row(name, runs, *(_spent(entry, key) for key in columns))
+        table.add_row(name, _runs(entry), *(_spent(entry, key) for key in columns))
     return table
+
+
+def sweep_table(sweep: Sweep) -> Table:
+    """Settings by metrics: mean and standard error, the best in bold and starred."""
+    comparison = sweep.comparison
+    shown = dict.fromkeys([sweep.metric, "mean_quality", "vendi_score"])
+    shown = [name for name in shown if comparison.statistics[name]]
+    budget = f"{comparison.evaluations:,}"
+    table = Table(
+        title=f"Settings of {sweep.algorithm}, {budget} evaluations a run",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    for name in (*sweep.grid, "runs", *(m.replace("_", " ") for m in shown)):
+        table.add_column(name, justify="right", overflow="fold")
+    for label, entry in comparison.algorithms.items():
+        values = [str(value) for value in sweep.points[label].values()]
+        cells = [_cell(label, comparison.statistics[metric] or {}) for metric in shown]
+        is_best = label == sweep.best
+        table.add_row(*values, _runs(entry), *cells, style="bold" if is_best else None)
+    return table
+
+
+def kinds_table(kinds: Mapping[str, Any]) -> Table:
+    """What ``softqd figure`` can draw."""
+    table = _table("Figures")
+    for title in ("of a", "shows"):
+        table.add_column(title)
+    for name, kind in kinds.items():
+        table.add_row(name, kind.takes, kind.about)
+    return table
+
+
+def _runs(entry: Entry) -> str:
+    done, wanted = len(entry.seeds), len(entry.seeds) + len(entry.failures)
+    return f"{done}" if done == wanted else f"{done} of {wanted}"
 
 
 def _table(title: str) -> Table:

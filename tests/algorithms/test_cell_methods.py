@@ -10,7 +10,9 @@ import softqd
 from softqd.algorithms import _arborescence
 from softqd.ops.archive import grid_centroids
 
-SMALL = {"cells": 32, "num_emitters": 2, "batch_size": 7}
+pytestmark = pytest.mark.usefixtures("quick_programs")
+# Cells of a grid, which need no k-means.
+SMALL = {"centroids": grid_centroids((8, 4)), "num_emitters": 2, "batch_size": 7}
 EMITTERS = {
     "cma_mega": softqd.cma_mega,
     "cma_maega": softqd.cma_maega,
@@ -25,6 +27,11 @@ def tilted(dim=8):
         lambda key: 0.1 * jax.random.normal(key, (dim,)),
         behavior_bounds=(0.0, 1.0),
     )
+
+
+def start(algorithm, *solutions):
+    """The first state; compiled, since its many small operations take longer."""
+    return jax.jit(algorithm.init)(jax.random.key(0), *solutions)
 
 
 @pytest.mark.parametrize("name", EMITTERS)
@@ -55,8 +62,9 @@ def test_counts(name):
 def test_branches_lie_in_the_span_of_the_gradients():
     """Children of CMA-MEGA differ from their point by combinations of 1 + d rows."""
     problem = tilted(dim=12)
-    algorithm = softqd.cma_mega(problem, cells=64, num_emitters=1, batch_size=20)
-    state = algorithm.init(jax.random.key(0))
+    settings = {"centroids": grid_centroids((8, 8)), "num_emitters": 1}
+    algorithm = softqd.cma_mega(problem, batch_size=20, **settings)
+    state = start(algorithm)
     after, _ = jax.jit(algorithm.step)(state)
     kept = softqd.Population(*algorithm.population(after)).compact()
     point = np.asarray(state.emitters.point[0])
@@ -74,7 +82,7 @@ def test_quality_coefficient_is_positive_unless_signed(monkeypatch, signed):
     children = []
 
     def recording(problem, solutions, *rest):
-        children.append(np.asarray(solutions))
+        children.append(solutions)
         return evaluate(problem, solutions, *rest)
 
     problem = softqd.Problem(
@@ -83,12 +91,12 @@ def test_quality_coefficient_is_positive_unless_signed(monkeypatch, signed):
         behavior_bounds=(0.0, 1.0),
     )
     settings = {"num_emitters": 1, "batch_size": 30, "signed_quality": signed}
-    algorithm = softqd.cma_mega(problem, cells=4, **settings)
-    state = algorithm.init(jax.random.key(0))
+    algorithm = softqd.cma_mega(problem, centroids=grid_centroids((2, 2)), **settings)
+    state = start(algorithm)
     evaluate = _arborescence.evaluation.evaluate
     monkeypatch.setattr(_arborescence.evaluation, "evaluate", recording)
-    algorithm.step(state)
-    lower = (children[0].sum(1) < 0).mean()
+    proposed = jax.jit(lambda s: (algorithm.step(s), children[0])[1])(state)
+    lower = (proposed.sum(1) < 0).mean()
     assert 0.2 < lower < 0.8 if signed else lower == 0.0
 
 
@@ -97,7 +105,7 @@ def test_the_point_moves_by_the_optimizer():
     algorithm = softqd.cma_mega(
         tilted(), **SMALL, optimizer=optax.sgd(1.0), selection="mu", restart="basic"
     )
-    state = algorithm.init(jax.random.key(0))
+    state = start(algorithm)
     after, info = jax.jit(algorithm.step)(state)
     moved = np.linalg.norm(after.emitters.point - state.emitters.point, axis=1)
     assert (moved > 0).all()
@@ -112,7 +120,7 @@ def test_no_improvement_restarts_from_an_elite():
         behavior_bounds=(0.0, 1.0),
     )
     algorithm = softqd.cma_mega(problem, **SMALL)
-    state = algorithm.init(jax.random.key(0))
+    state = start(algorithm)
     after, info = jax.jit(algorithm.step)(state)
     assert int(info.restarts) == 2
     elite = algorithm.population(after).compact().solutions[0]
@@ -141,7 +149,7 @@ def test_unsound_children_are_rejected_and_the_run_goes_on(name):
 
 def test_soft_thresholds_guide_and_the_result_remembers():
     algorithm = softqd.cma_maega(tilted(), **SMALL, threshold_floor=-100.0)
-    state = algorithm.init(jax.random.key(0))
+    state = start(algorithm)
     for _ in range(5):
         state, _ = jax.jit(algorithm.step)(state)
     best = np.asarray(state.result.quality)[np.asarray(state.result.occupied)]
@@ -163,18 +171,20 @@ def test_archives_need_bounds():
 def test_random_starts_are_searched_around_but_not_kept(name):
     """As in the papers, the archive is empty until the first samples come."""
     algorithm = EMITTERS[name](tilted(), **SMALL)
-    state = algorithm.init(jax.random.key(0))
+    state = start(algorithm)
     assert not algorithm.population(state).occupied.any()
     after, _ = jax.jit(algorithm.step)(state)
     assert algorithm.population(after).occupied.any()
 
 
+@pytest.mark.usefixtures("optimized_programs")
 @pytest.mark.parametrize("name", [*EMITTERS, "ga_me"])
 def test_cells_of_one_run_or_of_all(name):
     build = softqd.registry.ALGORITHMS[name]
     for shared in (True, False):
         algorithm = build(tilted(), cells=16, shared_cells=shared)
-        states = jax.vmap(algorithm.init)(jax.random.split(jax.random.key(0), 2))
+        init = jax.jit(jax.vmap(algorithm.init))
+        states = init(jax.random.split(jax.random.key(0), 2))
         first, second = np.asarray(states.archive.centroids)
         assert np.array_equal(first, second) == shared
         # Those of k-means: near the best mean squared distance of 16 cells, 1 / 96.
@@ -184,18 +194,20 @@ def test_cells_of_one_run_or_of_all(name):
 
 
 def test_start_from_given_solutions():
-    start = np.random.default_rng(0).normal(size=(9, 8)).astype(np.float32)
+    given = np.random.default_rng(0).normal(size=(9, 8)).astype(np.float32)
     for make in (*EMITTERS.values(), softqd.ga_me):
-        algorithm = make(tilted(), cells=16)
-        state = algorithm.init(jax.random.key(0), start)
+        algorithm = make(tilted(), centroids=grid_centroids((4, 4)))
+        state = start(algorithm, given)
         assert int(state.init_evaluations) == 9
         kept = algorithm.population(state).compact().solutions
-        assert {tuple(row) for row in kept} <= {tuple(row) for row in start}
+        assert {tuple(row) for row in kept} <= {tuple(row) for row in given}
 
 
 def test_memory_is_mostly_the_archive():
     """Fifteen emitters do not copy it."""
-    algorithm = softqd.cma_mega(softqd.problems.sphere(solution_dim=256), cells=2000)
+    problem = softqd.problems.sphere(solution_dim=256)
+    cells = np.random.default_rng(0).random((2000, 2))
+    algorithm = softqd.cma_mega(problem, centroids=cells)
     state = jax.eval_shape(algorithm.init, jax.random.key(0))
     size = lambda tree: sum(x.size for x in jax.tree.leaves(tree))  # noqa: E731
     assert size(state.archive) > 0.9 * size(state)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def test_every_run_has_its_folder(kept):
         metrics = json.loads((out / folder / "seed_2" / "metrics.json").read_text())
         for metric in COMPARED:
             assert found.algorithms[name].values[metric][2] == metrics[metric]
-        assert metrics["notes"]["seconds"] == "of 3 seeds that advanced together"
+        assert metrics["notes"]["seconds"] == "of 3 runs that advanced together"
         assert softqd.load(out / folder / "seed_2").seed == 2
 
 
@@ -193,10 +194,10 @@ def test_one_failing_run_leaves_the_others_alone(copy, fake_run):
 
 
 def test_a_folder_that_cannot_be_written_fails_alone(tmp_path, fake_run, monkeypatch):
-    def finish(folder, *rest):
+    def finish(folder, *rest, **options):
         if folder.name == "seed_1":
             raise OSError("no space left")
-        return finish_folder(folder, *rest)
+        return finish_folder(folder, *rest, **options)
 
     calls = fake_run()
     with monkeypatch.context() as patch:
@@ -322,7 +323,9 @@ def test_processes_give_the_same_and_survive_a_crash(kept, tmp_path, monkeypatch
     assert failures == dict.fromkeys([0, 1], "its process ended with status 3")
 
 
-def test_ctrl_c_reaches_the_processes(tmp_path):
+@pytest.fixture
+def long_comparison(tmp_path):
+    """A comparison in two processes that would take hours, once both are under way."""
     # Programs started in the background ignore Ctrl-C unless they say otherwise.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     start = f"{listen}; from softqd.cli import main; main()"
@@ -334,16 +337,49 @@ def test_ctrl_c_reaches_the_processes(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.time() + 60
-    while len(list(tmp_path.glob("toys.climb/unfinished/*/config.toml"))) < 2:
-        assert time.time() < deadline
-        assert process.poll() is None
-        time.sleep(0.2)
+    wait_for(lambda: len(list(tmp_path.glob(f"{UNFINISHED}/config.toml"))) == 2)
+    assert process.poll() is None
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    yield process
+    process.kill()
+    process.communicate()
+
+
+UNFINISHED = "toys.climb/unfinished/*"
+
+
+def wait_for(is_so, seconds=60):
+    deadline = time.time() + seconds
+    while not is_so():
+        assert time.time() < deadline
+        time.sleep(0.1)
+
+
+def test_ctrl_c_reaches_the_processes(tmp_path, long_comparison):
+    long_comparison.send_signal(signal.SIGINT)
+    _, err = long_comparison.communicate(timeout=60)
+    assert long_comparison.returncode == 130
     assert "interrupted; continue with the same command" in err
     assert "Traceback" not in err
-    states = tmp_path.glob("toys.climb/unfinished/*/state.npz")
+    states = tmp_path.glob(f"{UNFINISHED}/state.npz")
     assert sorted(path.parent.name for path in states) == ["0-0", "1-1"]
+
+
+def test_processes_end_when_the_parent_is_killed(tmp_path, long_comparison):
+    """The kernel lists them; each keeps its state as after Ctrl-C."""
+    children = f"/proc/{long_comparison.pid}/task/{long_comparison.pid}/children"
+    if not os.path.exists(children):
+        pytest.skip("needs Linux's list of child processes")
+    workers = Path(f"/proc/{long_comparison.pid}/task").glob("*/children")
+    pids = " ".join(path.read_text() for path in workers).split()
+    assert len(pids) == 2
+    long_comparison.kill()
+    wait_for(lambda: len(list(tmp_path.glob(f"{UNFINISHED}/state.npz"))) == 2)
+    wait_for(lambda: not any(is_running(pid) for pid in pids))
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False

@@ -1,9 +1,16 @@
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from toys import make_bowl
 
+import softqd
 from softqd.experiment.plan import (
     Cost,
     cost_of,
+    folder_of,
     methods_of,
     parse_seeds,
     seeds_text,
@@ -66,3 +73,54 @@ def test_a_budget_below_one_iteration_leaves_a_method_out():
     assert squad.algorithm is None
     assert "64 + 128" in squad.error
     assert dns.algorithm is not None
+
+
+def test_an_algorithm_without_gradients_to_follow_is_told_apart():
+    """A simulator outside JAX can be evaluated, not differentiated."""
+
+    def evaluate(x):
+        shape = jax.ShapeDtypeStruct((), jnp.float32)
+        quality = jax.pure_callback(
+            lambda x: np.float32(1.0), shape, x, vmap_method="sequential"
+        )
+        return quality, jax.nn.sigmoid(x[:2])
+
+    sample = lambda key: jax.random.normal(key, (3,))  # noqa: E731
+    problem = softqd.Problem(evaluate, sample, (0, 1), name="outside")
+    names = ["squad", "dns_g", "toys:climb"]
+    _, (squad, dns_g, climb) = with_budgets(methods_of(problem, names, [])[1], 10_000)
+    for method in (squad, dns_g):
+        assert method.algorithm is None
+        assert method.error.startswith("it needs gradients, and evaluate of problem")
+        assert "'outside' cannot be differentiated" in method.error
+        assert method.error.endswith("use dns or sep_cma_mae, which need none")
+    assert climb.algorithm is not None
+    methods = methods_of(problem, names[:2], [])[1]
+    with pytest.raises(ValueError, match=r"no algorithm can run .* squad, dns_g: it"):
+        with_budgets(methods, None)
+
+
+def test_one_algorithm_comes_with_several_settings(bowl):
+    algorithms = ["squad", "wide=squad", "very-wide=squad"]
+    settings = ["wide.gamma_sq=2", "very-wide.gamma_sq=9"]
+    _, methods = methods_of(bowl, algorithms, settings)
+    found = {m.name: m.config["algorithm"]["gamma_sq"] for m in methods}
+    assert found == {"squad": 1.0, "wide": 2.0, "very-wide": 9.0}
+    assert {m.config["algorithm"]["name"] for m in methods} == {"squad"}
+    folders = [folder_of(Path("out"), m, 3).as_posix() for m in methods]
+    assert folders[1] == "out/wide/seed_3"
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "message"),
+    [
+        (["squad", "squad"], "name them, as in first=squad"),
+        (["a=squad", "a=dns"], "duplicates"),
+        (["=squad"], "as in wide=squad"),
+        (["a/b=squad"], "as in wide=squad"),
+        (["a="], "as in wide=squad"),
+    ],
+)
+def test_labels_that_cannot_be_used(bowl, algorithms, message):
+    with pytest.raises(ValueError, match=message):
+        methods_of(bowl, algorithms, [])

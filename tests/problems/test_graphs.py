@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from softqd.ops.cache import cache_folder
-from softqd.problems._graph_openvino import _convolution, read_openvino
+from softqd.problems._graph_openvino import read_openvino
 from softqd.problems._graph_tfjs import read_tfjs
+from softqd.problems._openvino_operations import _convolution
 
 FACES = Path(__file__).parents[1] / "fixtures" / "faces"
 EXPECTED = np.load(FACES / "expected.npz")
@@ -157,6 +158,22 @@ def test_files_of_different_networks(copy):
         read_tfjs(copy / "faceres.json", [])
     with pytest.raises(ValueError, match=r"emotion.json has no node happy"):
         read_tfjs(copy / "emotion.json", ["happy"])
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("MappingNetwork.xml", 'shape="8, 8"', 'shape="8, x"', r"xml: Const .*' x'"),
+        ("MappingNetwork.xml", 'offset="', 'offset="?', r"xml: Const .* ValueError"),
+        ("MappingNetwork.xml", 'to-port="', 'to-port="?', r"xml is not a network"),
+        ("emotion.json", '"size": "10"', '"size": "x"', "json: the shape of its input"),
+        ("emotion.json", '"weights": [', '"weights": ["x", ', "json is not a graph mo"),
+    ],
+)
+def test_numbers_that_are_none_are_named_with_their_file(copy, file, old, new, says):
+    replace(copy / file, old, new)
+    with pytest.raises(ValueError, match=says):
+        read(copy, Path(file).stem)
 
 
 def test_settings_that_are_not_known_are_refused_when_computed(copy):

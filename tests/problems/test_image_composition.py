@@ -153,7 +153,7 @@ def test_unreadable_targets(tmp_path):
 
 def test_offline_the_painting_is_refused_with_the_command(monkeypatch, tmp_path):
     monkeypatch.setenv("SOFTQD_CACHE", str(tmp_path))
-    with pytest.raises(ValueError, match=r"run 'softqd fetch vermeer'.*target=PATH"):
+    with pytest.raises(ValueError, match=r"with a network, .*target=PATH"):
         image_composition(target="vermeer")
 
 

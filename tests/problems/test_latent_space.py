@@ -1,6 +1,7 @@
 """Latent Space Illumination with tiny networks, against formulas in NumPy."""
 
 import math
+import shutil
 from pathlib import Path
 
 import jax
@@ -15,8 +16,10 @@ from softqd.experiment import config
 from softqd.problems import Generator, Scorer, clip, latent_space, stylegan2
 from softqd.problems._latent_space import arc_distance
 from softqd.problems._prompts import pair_name
+from softqd.registry import EXAMPLE_TEXTS
 from softqd.types import lift_arrays
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
 CLIP_FOLDER = Path(__file__).parents[1] / "fixtures" / "clip_tiny"
 ROWS, WIDTH, SIDE, EMBEDDING = 3, 5, 8, 6
 PROMPT, PAIRS = "a face", [("young", "old"), ("long hair", "short hair")]
@@ -439,6 +442,74 @@ def tiny_stylegan2(tmp_path):
     sizes = {"w_dim": 8, "max_channels": 8, "num_layers": 2}
     np.savez(path, **stylegan2.random_state(16, **sizes))
     return path
+
+
+def refusal(capsys, folder, *arguments):
+    """The one line of a command that is refused before it writes anything."""
+    settings = [x for text in arguments[1:] for x in ("--set", text)]
+    assert invoke(["run", arguments[0], "--out", str(folder / "run"), *settings]) == 2
+    (line,) = lines(capsys)
+    assert not (folder / "run").exists()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["prompt="], "prompt must be a sentence that is not empty; got ''"),
+        (
+            ["prompt=" + "photo " * 76],
+            "has 78 tokens, start and end included, and CLIP",
+        ),
+        (["pairs=a young man"], "pairs[0] must be two sentences; got"),
+        (["pairs=young | old; | short"], "the first sentence of pairs[1] must be a"),
+        (["pairs=Long hair | long  hair"], "both sentences are 'Long hair'; they must"),
+        (["generator=cut.npz"], "cut.npz cannot be read"),
+        (["generator=cut.safetensors"], "cut.safetensors cannot be read"),
+        (["generator=other.npz"], "other.npz: not a StyleGAN2 generator"),
+        (["generator=g.pkl"], "run 'softqd weights convert g.pkl'"),
+        (["scorer=cut"], "cut/model.safetensors cannot be read"),
+        (["scorer=g.pkl"], "there is no file g.pkl/config.json"),
+    ],
+)
+def test_bad_input_on_the_command_line(
+    tiny_stylegan2, tmp_path, monkeypatch, capsys, settings, message
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("cut.npz", "cut.safetensors", "g.pkl"):
+        Path(name).write_bytes(tiny_stylegan2.read_bytes()[:1000])
+    np.savez("other.npz", weight=np.zeros(3))
+    shutil.copytree(CLIP_FOLDER, "cut")
+    whole = Path("cut/model.safetensors").read_bytes()
+    Path("cut/model.safetensors").write_bytes(whole[:-100])
+    models = [f"generator={tiny_stylegan2}", f"scorer={CLIP_FOLDER}"]
+    assert message in refusal(capsys, tmp_path, "lsi", *models, *settings)
+
+
+def test_what_has_no_default_is_asked_for(capsys, tmp_path):
+    line = refusal(capsys, tmp_path, "latent_space")
+    assert 'no default for prompt and pairs; give --set "prompt=' in line
+    line = refusal(capsys, tmp_path, "latent_space", "prompt=a face")
+    assert 'no default for pairs; give --set "pairs=a young pirate | an old' in line
+    assert len(build(**EXAMPLE_TEXTS["latent_space"]).behavior_names) == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("SynthesisNetwork.bin", "SynthesisNetwork.bin: Const"),
+        ("SynthesisNetwork.xml", "SynthesisNetwork.xml is not a network in OpenVINO"),
+        ("faceres.bin", "faceres.bin: Const"),
+        ("emotion.json", "emotion.json is not a graph model of TensorFlow.js"),
+    ],
+)
+def test_truncated_networks_of_faces_on_the_command_line(
+    capsys, tmp_path, file, message
+):
+    folder = shutil.copytree(CLIP_FOLDER.with_name("faces"), tmp_path / "faces")
+    path = folder / file
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert message in refusal(capsys, tmp_path, "lsi-faces", f"weights={folder}")
 
 
 def test_run_on_the_command_line_with_prompts_of_the_user(

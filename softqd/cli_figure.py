@@ -1,0 +1,40 @@
+"""``softqd figure``: figures for papers, from folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def figure(
+    kind: Annotated[str, typer.Argument(help="What to draw; 'list' shows the kinds.")],
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="DIR...", help="Of a run, a comparison or a sweep."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=".pdf, .png or .svg.")
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="What to draw, in curves, distributions and sweep."),
+    ] = None,
+    dpi: Annotated[int, typer.Option(min=1, help="Of a PNG.")] = 300,
+) -> None:
+    """Draw a figure of a run, a comparison or a sweep."""
+    from softqd.report.figures import KINDS, draw_figure
+    from softqd.report.style import save_figure
+    from softqd.report.tables import kinds_table
+
+    console = Console()
+    if kind == "list":
+        console.print(kinds_table(KINDS))
+        return
+    path = out or Path(f"{kind}.pdf")
+    drawn = draw_figure(kind, folders or [], metric)
+    console.print(
+        f"wrote {save_figure(drawn, path, dpi)}", highlight=False, soft_wrap=True
+    )

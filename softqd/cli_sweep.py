@@ -1,0 +1,83 @@
+"""``softqd sweep``: search for the settings of an algorithm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from softqd.cli_errors import Interrupted
+
+
+def sweep(
+    problem: Annotated[
+        str, typer.Argument(help="A name from 'softqd list', or module:factory.")
+    ],
+    grid: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=VALUE,VALUE", help="Values to try; may be repeated."
+        ),
+    ],
+    algorithm: Annotated[str, typer.Option(help="The one to tune.")] = "squad",
+    seeds: Annotated[
+        str, typer.Option(metavar="N|FIRST-LAST", help="How many, or which.")
+    ] = "3",
+    metric: Annotated[str, typer.Option(help="What must be high.")] = "qvs",
+    iterations: Annotated[int | None, typer.Option(min=1)] = None,
+    evaluations: Annotated[
+        int | None, typer.Option(min=1, help="Budget of every run instead.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A setting that all runs have."
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, on the CPU.")] = 1,
+) -> int:
+    """Find the best settings of an algorithm; called again, it continues."""
+    from softqd.experiment.grid import parse_grid
+    from softqd.experiment.plan import parse_seeds
+    from softqd.experiment.sweep import PRESET_FILE
+    from softqd.experiment.sweep import sweep as run_sweep
+    from softqd.report.figures import sweep_figure
+    from softqd.report.style import save_figure
+    from softqd.report.tables import LEGEND, sweep_table
+
+    name = f"{problem}-{algorithm}-sweep".replace(":", ".")
+    folder = out or Path("runs") / name
+    try:
+        found = run_sweep(
+            problem,
+            algorithm,
+            parse_grid(grid),
+            parse_seeds(seeds),
+            metric=metric,
+            iterations=iterations,
+            evaluations=evaluations,
+            settings=settings or [],
+            out=folder,
+            jobs=jobs,
+            progress=True,
+        )
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted("continue with the same command") from interrupt
+    console = Console()
+    console.print(sweep_table(found))
+    picture = save_figure(sweep_figure(found), folder / "figures" / "sweep.png")
+    preset = folder / PRESET_FILE
+    lines = [LEGEND, *(f"warning: {text}" for text in found.warnings)]
+    lines += [f"best by {metric}: {found.best}"]
+    lines += [f"wrote {folder / 'sweep.json'}, comparison.csv and {picture}"]
+    lines += [
+        f"use it with 'softqd run {preset}', or in a comparison, with other seeds: "
+        f"softqd compare {problem} --algorithms {algorithm},... --preset {preset} "
+        "--seeds 100-109"
+    ]
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return int(any(e.failures for e in found.comparison.algorithms.values()))

@@ -1,0 +1,236 @@
+"""The paper's search for settings: one algorithm on a grid, several seeds each.
+
+Every run has its folder, ``<out>/<setting>/seed_<n>``, as in a comparison, of which a
+sweep is one: of settings instead of algorithms. Settings that differ in numbers alone
+advance together in one program; `softqd.experiment.stack` says how.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softqd.experiment.compare import Experiment
+from softqd.experiment.comparison import COMPARED, Comparison, load_comparison
+from softqd.experiment.config import Config
+from softqd.experiment.folder import write_whole
+from softqd.experiment.grid import Grid, complete_grid, edges, points_of
+from softqd.experiment.group import Emit, run_group
+from softqd.experiment.plan import Method, check_seeds, grid_methods, with_budgets
+from softqd.experiment.preset import write_preset
+from softqd.experiment.runs import check_jobs
+from softqd.experiment.stack import skeleton
+from softqd.experiment.stack_group import continue_stacks, run_stacks
+from softqd.experiment.workers import Task
+from softqd.ops.checks import check_count
+from softqd.registry import lookup
+from softqd.types import Problem
+
+SCHEMA = 1
+PRESET_FILE = "preset.toml"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Settings of one algorithm on one problem, several seeds each.
+
+    Attributes:
+        algorithm: Its name.
+        metric: By whose mean the best was chosen.
+        grid: Setting to values.
+        points: Label of a setting to its values.
+        best: Label of the best setting.
+        config: Of a run with the best setting: what a preset file holds.
+        comparison: The runs of every setting, by label, and their statistics.
+        warnings: What to know before believing it.
+    """
+
+    algorithm: str
+    metric: str
+    grid: Grid
+    points: dict[str, dict[str, Any]]
+    best: str
+    config: Config
+    comparison: Comparison
+    warnings: list[str]
+
+    def save(self, directory: str | Path) -> Path:
+        """Write ``sweep.json``, ``preset.toml`` and the files of the comparison."""
+        directory = self.comparison.save(directory)
+        data = {k: v for k, v in asdict(self).items() if k != "comparison"}
+        text = json.dumps({"schema": SCHEMA, **data}, indent=1, allow_nan=False)
+        write_whole(directory / "sweep.json", text + "\n")
+        seeds = len(self.comparison.algorithms[self.best].seeds)
+        about = [
+            f"{self.algorithm} tuned by softqd sweep: the best of {len(self.points)} "
+            f"settings by mean {self.metric} over {seeds} seeds.",
+            *(f"Grid: {name} = {values}" for name, values in self.grid.items()),
+        ]
+        write_preset(directory / PRESET_FILE, self.config, about)
+        return directory
+
+
+def load_sweep(directory: str | Path) -> Sweep:
+    """Read what `Sweep.save` wrote.
+
+    Raises:
+        ValueError: If it is not a sweep of this schema.
+        FileNotFoundError: If there is none.
+    """
+    path = Path(directory) / "sweep.json"
+    try:
+        data = json.loads(path.read_text())
+        if data.pop("schema", None) != SCHEMA:
+            raise ValueError(f"its schema is not {SCHEMA}")
+        return Sweep(comparison=load_comparison(path.parent), **data)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path} is not a sweep of this version ({error}); run 'softqd sweep' with "
+            "the same --out again"
+        ) from None
+
+
+def sweep(
+    problem: Problem | str,
+    algorithm: str,
+    grid: Mapping[str, Sequence[Any]],
+    seeds: int | Sequence[int] = 3,
+    *,
+    metric: str = "qvs",
+    iterations: int | None = None,
+    evaluations: int | None = None,
+    settings: Sequence[str] = (),
+    out: str | Path | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+) -> Sweep:
+    """Run an algorithm with every combination of some settings, and find the best.
+
+    Every run has the same budget of evaluations. Settings that differ in numbers alone
+    advance together in one program. A setting that fails or is refused is reported and
+    leaves the others alone.
+
+    Args:
+        problem: A name from ``softqd list``, ``module:factory``, or a `Problem`.
+        algorithm: A name; ``module:factory`` for your own.
+        grid: Setting of the algorithm to the values to try.
+        seeds: How many, from 0, or which.
+        metric: What must be high: a name of `softqd.metrics.METRICS`.
+        iterations: Of the setting whose iterations are cheapest: its evaluations are
+            everyone's budget. By default the preset's.
+        evaluations: Budget of every run instead, the first population included.
+        settings: ``name=value`` for all runs, of the problem or the algorithm.
+        out: Folder of the experiment, which can be continued; None keeps no run.
+        jobs: Processes at once, on the CPU; then every setting runs by itself.
+        progress: Show a progress bar over all runs.
+
+    Returns:
+        Numbers of all runs, the best setting, and warnings; in ``out`` also as files,
+        among them ``preset.toml`` for `softqd.compare` and ``softqd run``.
+
+    Raises:
+        ValueError: If an argument cannot be used, no setting can run, or ``out`` holds
+            runs of another problem, other settings or another budget.
+
+    Examples:
+        >>> import softqd
+        >>> small = ["solution_dim=8", "population_size=32", "batch_size=32"]
+        >>> found = softqd.sweep(
+        ...     "sphere", "squad", {"gamma_sq": [0.01, 1.0]}, seeds=2,
+        ...     evaluations=1000, settings=small)
+        >>> found.best, found.config["algorithm"]["gamma_sq"]
+        ('gamma_sq=0.01', 0.01)
+    """
+    wanted, values = check_seeds(seeds), complete_grid(algorithm, grid)
+    _check_arguments(problem, metric, iterations, evaluations, jobs)
+    points = points_of(values)
+    ready, methods = grid_methods(problem, algorithm, points, settings, iterations)
+    _check_metric(metric, ready)
+    budget, methods = with_budgets(methods, evaluations, lambda m: skeleton(m.config))
+    place = tempfile.TemporaryDirectory() if out is None else nullcontext(str(out))
+    with place as folder:
+        experiment = _SweepExperiment(Path(folder), ready, methods, wanted)
+        experiment.check_folder()
+        experiment.run(jobs, progress)
+        comparison = experiment.conclude(budget, "settings")
+        found = _conclude(algorithm, metric, values, points, methods, comparison)
+        if out is not None:
+            found.save(out)
+    return found
+
+
+class _SweepExperiment(Experiment):
+    """A comparison of settings, many of which advance together."""
+
+    def run_here(self, tasks: Sequence[Task], emit: Emit) -> None:
+        tasks = continue_stacks(self.out, self.methods, tasks, self.problem, emit)
+        together: dict[tuple[int, ...], list[Method]] = {}
+        for task in tasks:
+            is_begun = (self.out / task.method.folder_name / "unfinished").exists()
+            if is_begun:  # by itself, as it will go on
+                run_group(self.out, task.method, task.seeds, self.problem, emit)
+            else:
+                together.setdefault(tuple(task.seeds), []).append(task.method)
+        for seeds, methods in together.items():
+            run_stacks(self.out, methods, list(seeds), self.problem, emit)
+
+
+def _check_arguments(problem, metric, iterations, evaluations, jobs):
+    known = dict.fromkeys(COMPARED)
+    lookup("metric", metric, known, f"choose from {', '.join(known)}")
+    for name, value in (("iterations", iterations), ("evaluations", evaluations)):
+        if value is not None:
+            check_count(name, value, 1)
+    if iterations is not None and evaluations is not None:
+        raise ValueError("give iterations or evaluations, not both")
+    check_jobs(jobs, problem)
+
+
+def _check_metric(metric: str, problem: Problem) -> None:
+    """Refuse a metric that no run will have, before anything runs."""
+    if metric in ("mean_quality", "max_quality"):
+        return
+    if not np.isfinite(problem.bounds(problem.behavior_dim)).all():
+        raise ValueError(
+            f"metric {metric!r} needs a bounded behavior space, and problem "
+            f"{problem.name!r} is unbounded; choose mean_quality or max_quality, or "
+            "declare behavior_bounds"
+        )
+
+
+def _conclude(
+    algorithm: str,
+    metric: str,
+    grid: Grid,
+    points: dict[str, dict[str, Any]],
+    methods: Sequence[Method],
+    comparison: Comparison,
+) -> Sweep:
+    """Choose the best of the settings that finished most seeds."""
+    table = comparison.statistics[metric]
+    if table is None:
+        failures = "; ".join(comparison.warnings[:3])
+        raise ValueError(f"no run has a {metric}: {failures}")
+    rows = table["algorithms"]
+    most = max(row["num"] for row in rows.values())
+    whole = [label for label, row in rows.items() if row["num"] == most]
+    best = max(whole, key=lambda label: rows[label]["mean"])
+    configs = {method.name: method.config for method in methods}
+    warnings = [*comparison.warnings, *edges(grid, points[best])]
+    return Sweep(
+        algorithm=algorithm,
+        metric=metric,
+        grid=grid,
+        points=points,
+        best=best,
+        config=configs[best],
+        comparison=comparison,
+        warnings=warnings,
+    )
