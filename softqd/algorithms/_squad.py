@@ -214,8 +214,6 @@ def squad(
         root = safe_sqrt(quality)
         if is_tuning:
             gammas, target = state.gamma_sq, target_at(state.iteration, state.horizon)
-            tiny = jnp.finfo(quality.dtype).tiny
-            unit = jnp.maximum(jnp.abs(quality).mean(), tiny)
         else:
             # The published runs clip the first cached qualities up to this floor.
             floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
@@ -253,11 +251,11 @@ def squad(
                 if is_tuning:
                     leaving = crowding(overlaps, others) * weight / jnp.sqrt(gamma)
                     push += (leaving * old.quality)[:, None] * state.direction[rows]
-                    # In units of the population's quality.
-                    pull, push = pull / unit, push / unit
                     gammas = steer(gammas, found, target, size / n)
             # Computed once: its consumers would each compute it again.
             gradient = jax.lax.optimization_barrier(pullback(pull, push))
+            if is_tuning:
+                gradient = _in_units_of_batch(gradient)
             # Optax descends: it is handed the negative of the ascent direction.
             descent = jax.tree.map(jnp.negative, gradient)
             updates, moments = jax.vmap(optimizer.update)(descent, moments, solutions)
@@ -415,3 +413,22 @@ def _row_finite(tree: PyTree) -> Bool[Array, " m"]:
         return jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(1)
 
     return jnp.stack([check(leaf) for leaf in jax.tree.leaves(tree)]).all(0)
+
+
+def _in_units_of_batch(gradient: PyTree) -> PyTree:
+    """Divide by the root mean square over the rows that are finite.
+
+    The push is many times as strong while the bandwidth is small, and an optimizer that
+    remembers squared gradients would crawl for hundreds of iterations afterwards.
+    """
+
+    def mean_sq(leaf):
+        rows = jnp.mean(leaf.reshape(leaf.shape[0], -1) ** 2, axis=1)
+        return jnp.where(jnp.isfinite(rows), rows, 0.0).mean() * leaf[0].size
+
+    leaves = jax.tree.leaves(gradient)
+    total = jnp.stack([mean_sq(leaf) for leaf in leaves]).sum()
+    size = sum(leaf[0].size for leaf in leaves)
+    unit = jnp.sqrt(total / size)
+    scale = jnp.where(unit > 0, 1.0 / jnp.where(unit > 0, unit, 1.0), 1.0)
+    return jax.tree.map(lambda leaf: leaf * scale.astype(leaf.dtype), gradient)
