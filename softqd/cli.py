@@ -350,7 +350,8 @@ def _print_metrics(title: str, metrics: dict[str, Any]) -> None:
     table = Table("metric", "value", title=title, title_justify="left")
     notes = metrics["notes"]
     for name, value in metrics.items():
-        if name in ("settings", "notes") or name.endswith("_stderr"):
+        hidden = ("settings", "notes", "seeds_together")
+        if name in hidden or name.endswith("_stderr"):
             continue
         if value is None:
             text = f"- ({notes.get(name, 'not available')})"

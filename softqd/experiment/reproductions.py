@@ -152,9 +152,9 @@ REPRODUCTIONS: dict[str, Reproduction] = {
     ),
     "wallclock": Reproduction(
         "Wall-clock time",
-        "The table of run times. Ours are the seconds of all seeds, which advance "
-        "together, compilation not counted; the paper's the minutes of one run, on "
-        "another GPU.",
+        "The table of run times. Ours are the seconds of all seeds, on Linear "
+        "Projection advancing together, compilation not counted; the paper's the "
+        "minutes of one run, on another GPU.",
         tuple(case._replace(paper={}) for case in (*_LP, *_IC)),
         (),
         ("lp_under_a_minute",),

@@ -15,17 +15,9 @@ import numpy as np
 from softqd.experiment.cases import LP_ROWS, LSI_ROWS, METHODS
 from softqd.experiment.record import Record
 from softqd.metrics import ALPHA, Verdict, against_best, seeds_needed
+from softqd.report.words import NAMES
 
 Records = Mapping[tuple[str, str, str], Record]
-NAMES = {
-    "mean_quality": "mean quality",
-    "max_quality": "best quality",
-    "vendi_score": "Vendi score",
-    "qvs": "QVS",
-    "qd_score": "QD score",
-    "coverage": "coverage",
-    "soft_qd_score": "Soft QD Score",
-}
 SCORES = ("qd_score", "qvs")
 # The methods that use gradients of behaviors.
 _EXPLORING = ("SQUAD", "CMA-MAEGA", "CMA-MEGA")

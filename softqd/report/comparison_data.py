@@ -20,13 +20,13 @@ from softqd.experiment.result import COUNTS
 from softqd.report.reading import Header, Run, read_header, read_run
 from softqd.report.run_data import (
     finite,
-    label_of,
     name_of,
     problem_name,
     run_data,
     thinned,
 )
 from softqd.report.tables import LEGEND
+from softqd.report.words import label_of
 
 _NOT_CURVES = {"iteration", *COUNTS, "seconds"}
 

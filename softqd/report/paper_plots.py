@@ -20,10 +20,11 @@ from softqd import metrics
 from softqd.experiment.cases import METHODS, Case, Cell
 from softqd.experiment.record import Record, is_quick
 from softqd.experiment.reproductions import Reproduction
-from softqd.report.claims import NAMES, SCORES
+from softqd.report.claims import SCORES
 from softqd.report.paper import mean_of, printed
 from softqd.report.reproduction import found_cases, title_of
 from softqd.report.style import STYLE
+from softqd.report.words import NAMES
 
 COLORS = {
     "squad": "#0072B2",

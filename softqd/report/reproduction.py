@@ -11,8 +11,9 @@ from rich.table import Table
 from softqd.experiment.cases import LP_ROWS, LSI_ROWS, METHODS, Case, Cell
 from softqd.experiment.record import Record, is_quick
 from softqd.experiment.reproductions import Reproduction
-from softqd.report.claims import CLAIMS, NAMES, Claim
+from softqd.report.claims import CLAIMS, Claim
 from softqd.report.paper import Agreement, agreement, mean_of, paper_tables
+from softqd.report.words import NAMES
 
 QUICK = "quick"
 QUICK_NOTE = (

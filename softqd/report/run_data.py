@@ -13,26 +13,11 @@ from softqd.metrics import METRICS
 from softqd.report.gallery import behavior_names
 from softqd.report.pictures import encode_picture, members_to_draw, thumbnails
 from softqd.report.reading import Run
+from softqd.report.words import label_of
 from softqd.types import Problem
 
 # Points of a curve; more could not be seen.
 MAX_POINTS = 500
-LABELS = {
-    "mean_quality": "mean quality",
-    "max_quality": "best quality",
-    "vendi_score": "Vendi score",
-    "qvs": "QVS",
-    "qd_score": "QD score",
-    "coverage": "coverage",
-    "soft_qd_score": "Soft QD Score",
-    "gradient_evaluations": "gradients",
-    "vector_jacobian_products": "vector-Jacobian products",
-}
-UNITS = {
-    "coverage": "share of cells",
-    "seconds": "s",
-    "vendi_score": "effective solutions",
-}
 
 
 def run_data(run: Run, pictures: int) -> tuple[dict[str, Any], list[str]]:
@@ -135,12 +120,6 @@ def finite(value: Any) -> Any:
     if isinstance(value, (int, np.integer)):
         return int(value)
     return float(f"{value:.8g}") if math.isfinite(value) else None
-
-
-def label_of(name: str) -> str:
-    """What a column or metric is called on the page, with its unit."""
-    label = LABELS.get(name, name.replace("_", " "))
-    return f"{label} ({UNITS[name]})" if name in UNITS else label
 
 
 def name_of(config: dict[str, Any], table: str) -> str:
