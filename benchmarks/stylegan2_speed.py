@@ -18,9 +18,8 @@ The floor at 1024 pixels, for one image:
   solution-step, 1.5 ms at the 4.3 TB/s of a copy, and half of that in bfloat16.
 
 So memory is the floor: about 670 solution-steps a second in TF32 and 1,340 in bfloat16.
-A first trial of the same operations did 224 and 361, a third and a quarter of it. Above
-the floor: the
-fine layers have 32 and 64 channels, too few for the matrix units; gradients through
+`benchmarks/lsi_speed.py`, CLIP included, did 201 and 313. Above the floor: the fine
+layers have 32 and 64 channels, too few for the matrix units; gradients through
 transposed convolutions run at strides; and elementwise work (modulation, filter, noise,
 leaky ReLU) takes passes of its own where it is not fused with a neighbor.
 """

@@ -19,6 +19,7 @@ from jaxtyping import Array, Int, PyTree
 from softqd.experiment import checkpoint
 from softqd.experiment.result import COUNTS, Result, versions
 from softqd.ops.checks import check_first_evaluation, check_solutions
+from softqd.ops.gpu import compiler_options
 from softqd.types import Algorithm, Population, lift_arrays
 
 # Longest time between two returns to Python: how soon Ctrl-C and the bar react.
@@ -86,21 +87,23 @@ class Loop:
         init = lift_arrays(self.algorithm.init)
         build = Partial(_init, many=self.is_many)
         template = jax.eval_shape(build, init, key, solutions)
-        lowered = self.lower(template)
+        lowered, options = self.lower(template), compiler_options()
         if resume_from is not None and checkpoint.exists(resume_from):
             self.state, meta = checkpoint.load(resume_from, template, self.identity())
-            self.program = lowered.compile()
+            self.program = lowered.compile(options)
             self.iteration, self.counts = meta["iteration"], meta["counts"]
             self.history, self.seconds = meta["history"], meta["seconds"]
             self.evaluations_per_step = meta["evaluations_per_step"]
             self.failures = dict(meta.get("failures", []))
         else:
             start = jax.jit(build).lower(init, key, solutions)
-            # Both programs at once: compilers work outside of Python.
+            # Both programs at once: compilers work outside of Python. Running waits for
+            # both, because compilers try their kernels out on the device.
             with ThreadPoolExecutor(1) as thread:
-                program = thread.submit(lowered.compile)
-                self.state = start.compile()(init, key, solutions)
+                program = thread.submit(lowered.compile, options)
+                begin = start.compile(options)
             self.program = program.result()
+            self.state = begin(init, key, solutions)
             spent = np.asarray(self.state.init_evaluations).reshape(-1)[0]
             self.counts["evaluations"] = int(spent)
             self.check_start()

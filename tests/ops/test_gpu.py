@@ -34,3 +34,18 @@ def test_a_default_device_decides(default):
     with jax.default_device(default):
         assert gpu._default_device().platform == "cpu"
         assert not gpu.has_kernels(jnp.dtype(jnp.float32))
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"), [(H200, gpu.NVIDIA_OPTIONS), (AMD, None), (CPU, None)]
+)
+def test_options_are_those_of_the_device(monkeypatch, device, expected):
+    monkeypatch.setattr(gpu, "_default_device", lambda: device)
+    assert gpu.compiler_options() == expected
+
+
+def test_the_compiler_knows_the_options():
+    lowered = jax.jit(jnp.sin).lower(0.0)
+    assert lowered.compile(gpu.NVIDIA_OPTIONS)(0.0) == 0.0
+    with pytest.raises(jax.errors.JaxRuntimeError, match="autotune"):
+        lowered.compile({"xla_gpu_autotune_levels": 2})
