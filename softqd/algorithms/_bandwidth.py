@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Float, Int
 
 from softqd.ops.distances import mask_self, squared_distances
@@ -22,7 +23,7 @@ from softqd.types import Problem
 
 # The target falls by this factor from the first iteration to the last: spread, then
 # polish.
-ANNEALING = 8.0
+ANNEALING = 50.0
 # Share of the way to the target, on a logarithmic scale, that gamma_sq goes in one
 # iteration.
 GAIN = 0.5
@@ -90,16 +91,21 @@ def crowding(overlap: Float[Array, " m"], others: int) -> Float[Array, " m"]:
 
 
 def target_overlap(
-    overlap: float, iteration: Int[Array, ""], horizon: Int[Array, ""], most: float
+    overlap: float | optax.Schedule,
+    iteration: Int[Array, ""],
+    horizon: Int[Array, ""],
+    most: float,
 ) -> Float[Array, ""]:
     """The target at an iteration: from ``overlap * ANNEALING`` down to ``overlap``.
 
     Args:
-        overlap: The last target.
+        overlap: The last target, or a schedule of the target.
         iteration: From 0 on.
         horizon: Iterations of the run.
         most: Limit of the target; no population overlaps more than it has neighbors.
     """
+    if callable(overlap):
+        return jnp.minimum(overlap(iteration), most)
     left = 1.0 - jnp.clip(iteration / jnp.maximum(horizon - 1, 1), 0.0, 1.0)
     return jnp.minimum(overlap * ANNEALING**left, most)
 
@@ -136,8 +142,7 @@ def steer(
 
     Args:
         gamma_sq: The bandwidth now.
-        overlap: What it led to; NaN where no solution has a positive quality, which
-            says nothing: the bandwidth stays.
+        overlap: What it led to.
         target: What it should lead to.
         share: Size of the batch over size of the population.
     """
@@ -145,5 +150,4 @@ def steer(
     error = jnp.log(target) - jnp.log(jnp.maximum(overlap, _FAINT))
     # At most a factor of e in one iteration.
     step = gain * jnp.clip(error, -1 / GAIN, 1 / GAIN)
-    moved = gamma_sq * jnp.exp(jnp.where(jnp.isnan(overlap), 0.0, step))
-    return jnp.clip(moved, *_LIMITS)
+    return jnp.clip(gamma_sq * jnp.exp(step), *_LIMITS)

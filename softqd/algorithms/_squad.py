@@ -36,16 +36,18 @@ from softqd.ops.transforms import behavior_transform, is_outside, transform_func
 from softqd.types import Algorithm, Key, Population, Problem
 
 
-class _Form(NamedTuple):
-    """What settings mean that are not given."""
+class Form(NamedTuple):
+    """What settings are that are not given."""
 
-    transform: str | Callable
-    repulsion_weight: float | optax.Schedule
+    num_neighbors: int
+    overlap: float | None
+    transform: str
+    repulsion_weight: float
     protect_quality: bool
 
 
-PUBLISHED = _Form("logit", 0.5, False)
-SELF_TUNING = _Form("identity", 1.0, True)
+PUBLISHED = Form(15, None, "logit", 0.5, False)
+SELF_TUNING = Form(8, 0.03, "identity", 1.0, True)
 # Iterations that the target of the overlap falls over where a run does not say.
 HORIZON = 1000
 
@@ -89,9 +91,9 @@ def squad(
     *,
     population_size: int = 1024,
     batch_size: int = 64,
-    num_neighbors: int | None = 15,
+    num_neighbors: int | None = None,
     gamma_sq: float | Array | optax.Schedule | str | None = None,
-    overlap: float = 0.25,
+    overlap: float | optax.Schedule | None = None,
     optimizer: optax.GradientTransformation = optax.adam(0.05),  # noqa: B008 (pure)
     transform: str | Callable | None = None,
     repulsion_weight: float | optax.Schedule | None = None,
@@ -112,18 +114,19 @@ def squad(
         problem: The problem; `evaluate` must be differentiable.
         population_size: N, at least 2.
         batch_size: M, from 1 to N; the last batch of an iteration may be smaller.
-        num_neighbors: How many others repel a solution. 0: independent ascent; None:
-            all, as does any number from N - 1. (The published 16 counted the
-            solution itself.)
+        num_neighbors: How many others repel a solution: 0 for independent ascent, N - 1
+            or more for all. None: 8 where the bandwidth sets itself, else 15. (The
+            published 16 counted the solution itself.)
         gamma_sq: Squared bandwidth in the transformed space. None: it sets itself, so
             that the population's overlap follows a target. Otherwise a number, one
             value per solution ``(n,)``, a schedule of the iteration, or a rule computed
             from the behaviors once per iteration, 'nearest' (mean squared distance to
             the nearest neighbor) or 'inverse_nearest'.
         overlap: Diversity against quality where the bandwidth sets itself: how much a
-            solution and its neighbors overlap at the end of a run, 0.25 meaning that
-            80% of its light is its own. At the start it is eight times as much. Higher
-            is more diverse, lower is better. Needs no change between problems.
+            solution and its neighbors overlap at the end of a run. Higher is more
+            diverse, lower is better; needs no change between problems. None: 0.03,
+            so that a solution has 97% of its light for itself. It starts 50 times as
+            high, unless this is a schedule of the iteration.
         optimizer: Any optax optimizer; every solution has its own state, so clipping
             by norm acts on each solution alone.
         transform: Map from unit coordinates to the space where repulsion acts:
@@ -153,13 +156,17 @@ def squad(
         64
     """
     is_tuning = gamma_sq is None
-    form = SELF_TUNING if is_tuning else PUBLISHED
-    transform = form.transform if transform is None else transform
+    form = form_of(gamma_sq)
+    if num_neighbors is None:
+        num_neighbors = form.num_neighbors
+    if overlap is None:
+        overlap = form.overlap
+    if transform is None:
+        transform = form.transform
     if repulsion_weight is None:
         repulsion_weight = form.repulsion_weight
-    protect_quality = (
-        form.protect_quality if protect_quality is None else protect_quality
-    )
+    if protect_quality is None:
+        protect_quality = form.protect_quality
     n, m = population_size, batch_size
     settings = {
         "population_size": n,
@@ -173,8 +180,8 @@ def squad(
         "protect_quality": protect_quality,
     }
     _check_settings(**settings)
-    others = min(n - 1 if num_neighbors is None else num_neighbors, n - 1)
-    # Half of what coinciding solutions have.
+    others = min(num_neighbors, n - 1)
+    # At most half of what coinciding solutions have.
     target_at = Partial(target_overlap, overlap, most=others / 2)
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
@@ -245,16 +252,18 @@ def squad(
                 pull, push = cotangents(
                     old.quality, rep, gamma, weight, protect_quality
                 )
-                overlaps = rep.overlap / all_root.mean()
+                light = all_root.mean()
+                overlaps = rep.overlap / jnp.where(light > 0, light, 1.0)
                 found = mean_overlap(overlaps)
                 total += found * size
                 if is_tuning:
                     leaving = crowding(overlaps, others) * weight / jnp.sqrt(gamma)
                     push += (leaving * old.quality)[:, None] * state.direction[rows]
-                    gammas = steer(gammas, found, target, size / n)
+                    steered = steer(gammas, found, target, size / n)
+                    gammas = jnp.where(light > 0, steered, gammas)
             # Computed once: its consumers would each compute it again.
             gradient = jax.lax.optimization_barrier(pullback(pull, push))
-            if is_tuning:
+            if is_tuning and others:
                 gradient = _in_units_of_batch(gradient)
             # Optax descends: it is handed the negative of the ascent direction.
             descent = jax.tree.map(jnp.negative, gradient)
@@ -321,6 +330,11 @@ def squad(
     )
 
 
+def form_of(gamma_sq: Any) -> Form:
+    """The defaults that depend on whether the bandwidth sets itself."""
+    return SELF_TUNING if gamma_sq is None else PUBLISHED
+
+
 def _check_settings(
     *,
     population_size: Any,
@@ -334,13 +348,19 @@ def _check_settings(
 ) -> None:
     check_count("population_size", population_size, 2)
     check_count("batch_size", batch_size, 1, population_size)
-    if num_neighbors is not None:
-        check_count("num_neighbors", num_neighbors, 0)
+    check_count("num_neighbors", num_neighbors, 0)
     transform_function(transform)
     if gamma_sq is not None:
         _check_bandwidth(gamma_sq, population_size)
-    if is_concrete(overlap) and not 0 < overlap < np.inf:
-        raise ValueError(f"overlap must be a positive number; got {overlap!r}")
+        if overlap is not None:
+            raise ValueError(
+                f"overlap sets the bandwidth and so does gamma_sq; got {overlap!r} and "
+                f"{gamma_sq!r}. Leave gamma_sq out (--set gamma_sq=none) or overlap"
+            )
+    elif not callable(overlap) and is_concrete(overlap) and not 0 < overlap < np.inf:
+        raise ValueError(
+            f"overlap must be a positive number or a schedule; got {overlap!r}"
+        )
     if callable(repulsion_weight) or not is_concrete(repulsion_weight):
         return
     if not 0 <= repulsion_weight < np.inf:
