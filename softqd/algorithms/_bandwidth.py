@@ -23,7 +23,7 @@ from softqd.types import Problem
 
 # The target falls by this factor from the first iteration to the last: spread, then
 # polish.
-ANNEALING = 50.0
+ANNEALING = 32.0
 # Share of the way to the target, on a logarithmic scale, that gamma_sq goes in one
 # iteration.
 GAIN = 0.5

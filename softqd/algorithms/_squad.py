@@ -47,7 +47,7 @@ class Form(NamedTuple):
 
 
 PUBLISHED = Form(15, None, "logit", 0.5, False)
-SELF_TUNING = Form(8, 0.03, "identity", 1.0, True)
+SELF_TUNING = Form(8, 0.05, "identity", 1.0, True)
 # Iterations that the target of the overlap falls over where a run does not say.
 HORIZON = 1000
 
@@ -124,8 +124,8 @@ def squad(
             the nearest neighbor) or 'inverse_nearest'.
         overlap: Diversity against quality where the bandwidth sets itself: how much a
             solution and its neighbors overlap at the end of a run. Higher is more
-            diverse, lower is better; needs no change between problems. None: 0.03,
-            so that a solution has 97% of its light for itself. It starts 50 times as
+            diverse, lower is better; needs no change between problems. None: 0.05,
+            so that a solution has 95% of its light for itself. It starts 32 times as
             high, unless this is a schedule of the iteration.
         optimizer: Any optax optimizer; every solution has its own state, so clipping
             by norm acts on each solution alone.
