@@ -5,6 +5,10 @@ light for itself. The overlap of a population is the number that, put in place o
 ``o``, gives the same mean share: 0 where all solutions are apart, the number of
 neighbors where they coincide. gamma_sq follows a target for it, which is a number
 without a unit: multiplying behaviors or qualities changes nothing.
+
+As the bandwidth narrows, steps must shorten too, or solutions jump over the neighbors
+they are to keep clear of: the pace, a factor of all steps, keeps them within a part of
+the bandwidth.
 """
 
 from __future__ import annotations
@@ -14,7 +18,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Int
 
 from softqd.ops.distances import mask_self, squared_distances
@@ -23,12 +26,14 @@ from softqd.types import Problem
 
 # The target falls by this factor from the first iteration to the last: spread, then
 # polish.
-ANNEALING = 32.0
+ANNEALING = 30.0
 # Share of the way to the target, on a logarithmic scale, that gamma_sq goes in one
 # iteration.
 GAIN = 0.5
-# Limits of gamma_sq, in standard deviations of the population.
-_LIMITS = (1e-8, 1e4)
+# How far solutions go in the last iteration, in bandwidths, root mean square.
+REACH = 0.2
+# Limits of gamma_sq, in squared standard deviations of the population, and of the pace.
+GAMMA_LIMITS, PACE_LIMITS = (1e-8, 1e4), (1e-3, 1.0)
 # A behavior's scale is at least this part of its bounded range, or of its largest value
 # where it has none: what varies less is taken for constant.
 _SMALLEST, _SMALLEST_UNBOUNDED = 1e-2, 1e-4
@@ -90,24 +95,18 @@ def crowding(overlap: Float[Array, " m"], others: int) -> Float[Array, " m"]:
     return jnp.clip((overlap / others - _SHARED) / (1.0 - _SHARED), 0.0, 1.0)
 
 
-def target_overlap(
-    overlap: float | optax.Schedule,
-    iteration: Int[Array, ""],
-    horizon: Int[Array, ""],
-    most: float,
+def annealed(
+    last: float, iteration: Int[Array, ""], horizon: Int[Array, ""]
 ) -> Float[Array, ""]:
-    """The target at an iteration: from ``overlap * ANNEALING`` down to ``overlap``.
+    """A target at an iteration: from ``last * ANNEALING`` down to ``last``.
 
     Args:
-        overlap: The last target, or a schedule of the target.
+        last: The last target.
         iteration: From 0 on.
         horizon: Iterations of the run.
-        most: Limit of the target; no population overlaps more than it has neighbors.
     """
-    if callable(overlap):
-        return jnp.minimum(overlap(iteration), most)
     left = 1.0 - jnp.clip(iteration / jnp.maximum(horizon - 1, 1), 0.0, 1.0)
-    return jnp.minimum(overlap * ANNEALING**left, most)
+    return last * ANNEALING**left
 
 
 def first_gamma_sq(
@@ -127,27 +126,29 @@ def first_gamma_sq(
         is_wide = found > target
         return jnp.where(is_wide, low, middle), jnp.where(is_wide, middle, high)
 
-    limits = tuple(jnp.log(jnp.asarray(x, z.dtype)) for x in _LIMITS)
+    limits = tuple(jnp.log(jnp.asarray(x, z.dtype)) for x in GAMMA_LIMITS)
     low, high = jax.lax.fori_loop(0, 30, halve, limits)
     return jnp.exp((low + high) / 2)
 
 
 def steer(
-    gamma_sq: Float[Array, ""],
-    overlap: Float[Array, ""],
+    value: Float[Array, ""],
+    found: Float[Array, ""],
     target: Float[Array, ""],
     share: float,
+    limits: tuple[float, float],
 ) -> Float[Array, ""]:
-    """The next bandwidth, after a batch that is this share of the population.
+    """The next value of what is steered, after a share of the population.
 
     Args:
-        gamma_sq: The bandwidth now.
-        overlap: What it led to.
+        value: The bandwidth or the pace now.
+        found: What it led to.
         target: What it should lead to.
         share: Size of the batch over size of the population.
+        limits: Lowest and highest value.
     """
     gain = 1.0 - (1.0 - GAIN) ** share
-    error = jnp.log(target) - jnp.log(jnp.maximum(overlap, _FAINT))
+    error = jnp.log(target) - jnp.log(jnp.maximum(found, _FAINT))
     # At most a factor of e in one iteration.
     step = gain * jnp.clip(error, -1 / GAIN, 1 / GAIN)
-    return jnp.clip(gamma_sq * jnp.exp(step), *_LIMITS)
+    return jnp.clip(value * jnp.exp(step), *limits)

@@ -20,12 +20,15 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.algorithms._bandwidth import (
+    GAMMA_LIMITS,
+    PACE_LIMITS,
+    REACH,
+    annealed,
     crowding,
     first_gamma_sq,
     mean_overlap,
     scale_of,
     steer,
-    target_overlap,
 )
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
@@ -69,6 +72,7 @@ class SquadState(NamedTuple):
     behavior: Float[Array, "n d"]
     optimizer: PyTree  # one optimizer state per solution, step count included
     gamma_sq: Float[Array, ""]  # if the bandwidth sets itself
+    pace: Float[Array, ""]  # factor of steps, at most 1
     horizon: Int[Array, ""]  # iterations of the run, as far as known
     direction: Float[Array, "n d"]  # in which a solution leaves a place it shares
 
@@ -83,6 +87,7 @@ class SquadInfo(NamedTuple):
     clipped_behaviors: Int[Array, ""]  # outside their bounds after this iteration
     gamma_sq: Float[Array, ""]  # mean over solutions
     overlap: Float[Array, ""]  # of the population with its neighbors
+    pace: Float[Array, ""]  # factor of the optimizer's steps
     repulsion_weight: Float[Array, ""]
 
 
@@ -125,7 +130,7 @@ def squad(
         overlap: Diversity against quality where the bandwidth sets itself: how much a
             solution and its neighbors overlap at the end of a run. Higher is more
             diverse, lower is better; needs no change between problems. None: 0.05,
-            so that a solution has 95% of its light for itself. It starts 32 times as
+            so that a solution has 95% of its light for itself. It starts 30 times as
             high, unless this is a schedule of the iteration.
         optimizer: Any optax optimizer; every solution has its own state, so clipping
             by norm acts on each solution alone.
@@ -181,8 +186,15 @@ def squad(
     }
     _check_settings(**settings)
     others = min(num_neighbors, n - 1)
-    # At most half of what coinciding solutions have.
-    target_at = Partial(target_overlap, overlap, most=others / 2)
+
+    def target_at(iteration: Array, horizon: Array) -> Array:
+        """What the overlap shall be."""
+        is_schedule = callable(overlap)
+        target = (
+            overlap(iteration) if is_schedule else annealed(overlap, iteration, horizon)
+        )
+        # At most half of what coinciding solutions have.
+        return jnp.minimum(target, others / 2)
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
         key, sample_key, evaluate_key = jax.random.split(key, 3)
@@ -205,6 +217,7 @@ def squad(
             behavior=b,
             optimizer=jax.vmap(optimizer.init)(first),
             gamma_sq=gamma,
+            pace=jnp.ones((), b.dtype),
             horizon=horizon,
             direction=direction,
         )
@@ -220,7 +233,12 @@ def squad(
         z, quality = to_z(state.behavior), state.quality
         root = safe_sqrt(quality)
         if is_tuning:
-            gammas, target = state.gamma_sq, target_at(state.iteration, state.horizon)
+            time = state.iteration, state.horizon
+            gammas, target, reach = (
+                state.gamma_sq,
+                target_at(*time),
+                annealed(REACH, *time),
+            )
         else:
             # The published runs clip the first cached qualities up to this floor.
             floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
@@ -230,7 +248,7 @@ def squad(
 
         def update_batch(cache, start, size):
             """Evaluate, step, re-evaluate the batch ``order[start : start + size]``."""
-            all_z, all_root, gammas, total = cache
+            all_z, all_root, gammas, pace, total = cache
             rows = jax.lax.dynamic_slice_in_dim(order, start, size)
             solutions, moments = jax.tree.map(
                 lambda x: x[rows], (state.solutions, state.optimizer)
@@ -259,7 +277,7 @@ def squad(
                 if is_tuning:
                     leaving = crowding(overlaps, others) * weight / jnp.sqrt(gamma)
                     push += (leaving * old.quality)[:, None] * state.direction[rows]
-                    steered = steer(gammas, found, target, size / n)
+                    steered = steer(gammas, found, target, size / n, GAMMA_LIMITS)
                     gammas = jnp.where(light > 0, steered, gammas)
             # Computed once: its consumers would each compute it again.
             gradient = jax.lax.optimization_barrier(pullback(pull, push))
@@ -268,17 +286,25 @@ def squad(
             # Optax descends: it is handed the negative of the ascent direction.
             descent = jax.tree.map(jnp.negative, gradient)
             updates, moments = jax.vmap(optimizer.update)(descent, moments, solutions)
+            if is_tuning:
+                updates = jax.tree.map(lambda x: x * pace.astype(x.dtype), updates)
             solutions = jax.vmap(optax.apply_updates)(solutions, updates)
 
             new = evaluation.evaluate(problem, solutions, keys[1])
-            all_z = _write(all_z, to_z(new.behavior), start)
+            new_z = to_z(new.behavior)
+            if is_tuning and others:
+                moved = jnp.sqrt(jnp.sum((new_z - batch_z) ** 2, axis=1).mean())
+                most = reach * jnp.sqrt(gammas)
+                pace = steer(pace, moved, most, size / n, PACE_LIMITS)
+            all_z = _write(all_z, new_z, start)
             all_root = _write(all_root, safe_sqrt(new.quality), start)
             finite = _row_finite((gradient, old, new))
-            return (all_z, all_root, gammas, total), (solutions, moments, new, finite)
+            cache = all_z, all_root, gammas, pace, total
+            return cache, (solutions, moments, new, finite)
 
         # The cache follows the random order, so that a batch is a contiguous slice.
-        cache = z[order], root[order], gammas, jnp.zeros((), z.dtype)
-        (*_, gammas, total), outputs = _over_batches(update_batch, cache, n, m)
+        cache = z[order], root[order], gammas, state.pace, jnp.zeros((), z.dtype)
+        (*_, gammas, pace, total), outputs = _over_batches(update_batch, cache, n, m)
         places = jnp.zeros_like(order).at[order].set(jnp.arange(n), unique_indices=True)
         solutions, moments, new, finite = jax.tree.map(lambda x: x[places], outputs)
 
@@ -291,6 +317,7 @@ def squad(
             behavior=new.behavior,
             optimizer=moments,
             gamma_sq=gammas if is_tuning else state.gamma_sq,
+            pace=pace,
             horizon=state.horizon,
             direction=state.direction,
         )
@@ -302,6 +329,7 @@ def squad(
             clipped_behaviors=is_outside(problem, new.behavior).sum(),
             gamma_sq=gammas.mean(),
             overlap=total / n,
+            pace=pace,
             repulsion_weight=weight,
         )
         return new_state, info

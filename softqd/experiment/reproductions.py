@@ -16,9 +16,9 @@ from softqd.experiment.cases import (
     lp_case,
     lsi_case,
     neighbors_case,
+    overlap_cases,
     papers_cases,
     population_case,
-    overlap_cases,
     protected_cases,
     transform_cases,
     tuning_cases,
@@ -188,8 +188,8 @@ REPRODUCTIONS: dict[str, Reproduction] = {
     ),
     "overlap": Reproduction(
         "Quality against diversity, by overlap",
-        "Mean quality and Vendi score of the self-tuning SQUAD against its one setting, "
-        "over a factor of 100. Not in the paper.",
+        "Mean quality and Vendi score of the self-tuning SQUAD against its one "
+        "setting, over a factor of 100. Not in the paper.",
         overlap_cases(),
         (*_ALL, "soft_qd_score"),
         figure="tradeoff",
