@@ -9,11 +9,13 @@ import pytest
 import softqd
 from softqd.algorithms._bandwidth import (
     ANNEALING,
+    PACE_LIMITS,
+    REACH,
+    annealed,
     first_gamma_sq,
     mean_overlap,
     scale_of,
     steer,
-    target_overlap,
 )
 from softqd.metrics import vendi_score
 
@@ -80,18 +82,16 @@ def test_mean_overlap_of_equal_members_is_theirs():
 
 
 def test_target_falls_by_the_same_factor_every_iteration():
-    at = [
-        float(target_overlap(0.25, jnp.int32(i), jnp.int32(4), 99.0)) for i in range(5)
-    ]
+    at = [float(annealed(0.25, jnp.int32(i), jnp.int32(4))) for i in range(5)]
     factor = ANNEALING ** (1 / 3)
     wanted = [0.25 * factor**3, 0.25 * factor**2, 0.25 * factor, 0.25, 0.25]
     np.testing.assert_allclose(at, wanted, rtol=1e-5)
-    assert float(target_overlap(9.0, jnp.int32(0), jnp.int32(4), 3.5)) == 3.5
 
 
 @pytest.mark.parametrize("horizon", [0, 1])
-def test_target_of_a_run_without_a_future_is_the_last(horizon):
-    assert float(target_overlap(0.5, jnp.int32(0), jnp.int32(horizon), 99.0)) > 0
+def test_target_of_a_run_without_a_future_is_the_first(horizon):
+    target = annealed(0.5, jnp.int32(0), jnp.int32(horizon))
+    assert float(target) == pytest.approx(0.5 * ANNEALING)
 
 
 def test_first_bandwidth_gives_the_target():
@@ -104,17 +104,42 @@ def test_first_bandwidth_gives_the_target():
 
 
 def test_steering_goes_half_the_way_in_one_iteration():
-    whole = steer(jnp.float32(2.0), jnp.float32(0.5), jnp.float32(1.0), 1.0)
+    half, one, limits = jnp.float32(0.5), jnp.float32(1.0), (1e-3, 1e3)
+    whole = steer(jnp.float32(2.0), half, one, 1.0, limits)
     assert float(whole) == pytest.approx(2 * 2**0.5, rel=1e-5)
     gamma_sq = jnp.float32(2.0)
     for _ in range(4):  # the same in four batches
-        gamma_sq = steer(gamma_sq, jnp.float32(0.5), jnp.float32(1.0), 0.25)
+        gamma_sq = steer(gamma_sq, half, one, 0.25, limits)
     assert float(gamma_sq) == pytest.approx(2 * 2 ** (4 * (1 - 0.5**0.25)), rel=1e-5)
 
 
-def test_steering_waits_where_nothing_shines():
-    grown = steer(jnp.float32(2.0), jnp.float32(0.0), jnp.float32(1), 1)
+def test_steering_is_limited():
+    zero, one = jnp.float32(0.0), jnp.float32(1.0)
+    grown = steer(jnp.float32(2.0), zero, one, 1, (1e-3, 1e3))
     assert float(grown) == pytest.approx(2 * np.e, rel=1e-5)
+    assert float(steer(one, zero, one, 1, PACE_LIMITS)) == 1.0
+    assert float(steer(jnp.float32(0.002), one, zero, 1, PACE_LIMITS)) < 0.00101
+
+
+@pytest.mark.parametrize("problem", [bounded(), unbounded()])
+def test_steps_end_within_a_part_of_the_bandwidth(problem):
+    fast = optax.adam(0.5)
+    algorithm = softqd.squad(
+        problem, population_size=128, batch_size=32, optimizer=fast
+    )
+    step, steps = jax.jit(algorithm.step), 100
+    state = algorithm.plan(jax.jit(algorithm.init)(jax.random.key(0)), steps, None)
+    for _ in range(steps - 1):
+        state, _ = step(state)
+    last, info = step(state)
+    dim = state.behavior.shape[1]
+    low, high = problem.bounds(dim)
+    width = np.where(np.isfinite(high - low), high - low, 1.0)[None]
+    unit = np.asarray(state.behavior) / width
+    moved = (np.asarray(last.behavior) / width - unit) / unit.std(0, keepdims=True)
+    moved = np.sqrt((moved**2).sum(1).mean())
+    assert info.pace < 0.5
+    assert moved == pytest.approx(REACH * float(info.gamma_sq) ** 0.5, rel=0.5)
 
 
 def test_scale_is_positive_where_a_behavior_is_constant():
@@ -143,14 +168,32 @@ def test_overlap_follows_its_target():
 def test_overlap_trades_quality_for_diversity_without_a_cliff():
     problem = softqd.problems.linear_projection(4, solution_dim=64)
     quality, diversity = [], []
-    for overlap in 0.003 * 100 ** np.linspace(0, 1, 5):
-        population = history(problem, overlap=float(overlap)).population
+    for overlap in 0.005 * 100 ** np.linspace(0, 1, 5):
+        population = history(problem, steps=80, overlap=float(overlap)).population
         quality.append(population.quality.mean())
-        diversity.append(vendi_score((np.asarray(population.behavior) + 5.12) / 10.24))
+        low, high = problem.bounds(4)
+        unit = (np.asarray(population.behavior) - low) / (high - low)
+        diversity.append(vendi_score(unit))
     assert (np.diff(quality) < 0).all()
     assert (np.diff(diversity) > 0).all()
     assert min(quality) > 0.6 * max(quality)
     assert max(np.diff(np.log(diversity))) < 1.0
+
+
+@pytest.mark.parametrize("problem", [bounded(), unbounded()])
+def test_size_changes_nothing_abruptly(problem):
+    quality, width = [], []
+    for size in (16, 64, 256):
+        sizes = {"population_size": size, "batch_size": 16}
+        population = history(problem, steps=60, **sizes).population
+        quality.append(population.quality.mean())
+        quarters = np.percentile(np.asarray(population.behavior), [25, 75], axis=0)
+        width.append(quarters[1] - quarters[0])
+    assert min(quality) > 0.6 * max(quality)
+    # Four times the solutions need at most four times the room.
+    growth = np.divide(width[1:], width[:-1])
+    assert (growth > 0.7).all()
+    assert (growth < 4).all()
 
 
 @pytest.mark.parametrize("problem", [bounded(), unbounded()])
@@ -222,3 +265,14 @@ def test_the_published_form_is_what_a_bandwidth_means():
 def test_overlap_must_be_positive(overlap):
     with pytest.raises(ValueError, match="overlap must be a positive number"):
         softqd.squad(bounded(), overlap=overlap)
+
+
+def test_a_schedule_of_the_overlap_is_followed():
+    constant = optax.constant_schedule(0.4)
+    found = history(bounded(), overlap=constant).history["overlap"][2:]
+    np.testing.assert_allclose(found, 0.4, rtol=0.25)
+
+
+def test_one_of_overlap_and_gamma_sq():
+    with pytest.raises(ValueError, match=r"got 0\.1 and 2\.0\. Leave gamma_sq out"):
+        softqd.squad(bounded(), overlap=0.1, gamma_sq=2.0)
