@@ -18,6 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Float, Int
 
 from softqd.ops.distances import mask_self, squared_distances
@@ -107,6 +108,15 @@ def annealed(
     """
     left = 1.0 - jnp.clip(iteration / jnp.maximum(horizon - 1, 1), 0.0, 1.0)
     return last * ANNEALING**left
+
+
+def overlap_at(
+    overlap: float | optax.Schedule, iteration: Int[Array, ""], horizon: Int[Array, ""]
+) -> Float[Array, ""]:
+    """The target of the overlap: annealed to a number, or a schedule's."""
+    if callable(overlap):
+        return jnp.asarray(overlap(iteration))
+    return annealed(overlap, iteration, horizon)
 
 
 def first_gamma_sq(

@@ -27,6 +27,7 @@ from softqd.algorithms._bandwidth import (
     crowding,
     first_gamma_sq,
     mean_overlap,
+    overlap_at,
     scale_of,
     steer,
 )
@@ -43,7 +44,7 @@ class Form(NamedTuple):
     """What settings are that are not given."""
 
     num_neighbors: int
-    overlap: float | None
+    overlap: Any  # of the published form: None
     transform: str
     repulsion_weight: float
     protect_quality: bool
@@ -160,14 +161,10 @@ def squad(
         >>> int(info.evaluations)
         64
     """
-    is_tuning = gamma_sq is None
     form = form_of(gamma_sq)
-    if num_neighbors is None:
-        num_neighbors = form.num_neighbors
-    if overlap is None:
-        overlap = form.overlap
-    if transform is None:
-        transform = form.transform
+    num_neighbors = form.num_neighbors if num_neighbors is None else num_neighbors
+    last_overlap: Any = form.overlap if overlap is None else overlap
+    transform = form.transform if transform is None else transform
     if repulsion_weight is None:
         repulsion_weight = form.repulsion_weight
     if protect_quality is None:
@@ -178,7 +175,7 @@ def squad(
         "batch_size": m,
         "num_neighbors": num_neighbors,
         "gamma_sq": gamma_sq,
-        "overlap": overlap,
+        "overlap": last_overlap,
         "optimizer": optimizer,
         "transform": transform,
         "repulsion_weight": repulsion_weight,
@@ -187,14 +184,11 @@ def squad(
     _check_settings(**settings)
     others = min(num_neighbors, n - 1)
 
+    is_tuning = gamma_sq is None and others > 0
+
     def target_at(iteration: Array, horizon: Array) -> Array:
-        """What the overlap shall be."""
-        is_schedule = callable(overlap)
-        target = (
-            overlap(iteration) if is_schedule else annealed(overlap, iteration, horizon)
-        )
-        # At most half of what coinciding solutions have.
-        return jnp.minimum(target, others / 2)
+        """What the overlap shall be; at most half of what coinciding solutions have."""
+        return jnp.minimum(overlap_at(last_overlap, iteration, horizon), others / 2)
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
         key, sample_key, evaluate_key = jax.random.split(key, 3)
@@ -203,7 +197,7 @@ def squad(
         b = found.behavior
         iteration, horizon = jnp.int32(0), jnp.int32(HORIZON)
         gamma, direction = jnp.ones((), b.dtype), jnp.zeros_like(b)
-        if is_tuning and others:
+        if is_tuning:
             z = behavior_transform(problem, b.shape[1], transform)(b)
             target = target_at(iteration, horizon)
             gamma = first_gamma_sq(scale_of(problem, z)(z), others, target)
@@ -231,19 +225,17 @@ def squad(
         key, order_key, evaluate_key = jax.random.split(state.key, 3)
         order = jax.random.permutation(order_key, n)
         z, quality = to_z(state.behavior), state.quality
-        root = safe_sqrt(quality)
+        gammas = target = reach = state.gamma_sq
         if is_tuning:
-            time = state.iteration, state.horizon
-            gammas, target, reach = (
-                state.gamma_sq,
-                target_at(*time),
-                annealed(REACH, *time),
-            )
+            root = safe_sqrt(quality)
+            target = target_at(state.iteration, state.horizon)
+            reach = annealed(REACH, state.iteration, state.horizon)
         else:
             # The published runs clip the first cached qualities up to this floor.
             floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
             root = jnp.sqrt(jnp.maximum(quality, floor.astype(quality.dtype)))
-            gammas = _bandwidth(gamma_sq, state.iteration, z)
+            if gamma_sq is not None:
+                gammas = _bandwidth(gamma_sq, state.iteration, z)
         weight = _at(repulsion_weight, state.iteration, z.dtype)
 
         def update_batch(cache, start, size):
@@ -281,7 +273,7 @@ def squad(
                     gammas = jnp.where(light > 0, steered, gammas)
             # Computed once: its consumers would each compute it again.
             gradient = jax.lax.optimization_barrier(pullback(pull, push))
-            if is_tuning and others:
+            if is_tuning:
                 gradient = _in_units_of_batch(gradient)
             # Optax descends: it is handed the negative of the ascent direction.
             descent = jax.tree.map(jnp.negative, gradient)
@@ -292,7 +284,7 @@ def squad(
 
             new = evaluation.evaluate(problem, solutions, keys[1])
             new_z = to_z(new.behavior)
-            if is_tuning and others:
+            if is_tuning:
                 moved = jnp.sqrt(jnp.sum((new_z - batch_z) ** 2, axis=1).mean())
                 most = reach * jnp.sqrt(gammas)
                 pace = steer(pace, moved, most, size / n, PACE_LIMITS)
