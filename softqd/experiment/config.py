@@ -128,13 +128,18 @@ def complete(config: Config) -> Config:
     return {**config, **tables}
 
 
-def complete_algorithm(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`complete` the table of an algorithm alone.
+def complete_algorithm(
+    settings: Mapping[str, Any], changes: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """`complete` the table of an algorithm alone, after changes to it.
+
+    Defaults that depend on a changed setting follow it.
 
     Raises:
         ConfigError: If a setting is unknown or of the wrong type.
     """
-    return _complete_table("algorithm", settings)
+    given = _without_dependent_defaults(settings) if changes else settings
+    return _complete_table("algorithm", {**given, **(changes or {})})
 
 
 def _complete_table(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,6 +169,12 @@ def _dependent_defaults(
     return {key: _to_text(value) for key, value in form._asdict().items()}
 
 
+def _without_dependent_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A complete table of an algorithm without what `complete` would fill in again."""
+    defaults = _dependent_defaults("algorithm", settings["name"], settings)
+    return {k: v for k, v in settings.items() if k not in defaults or v != defaults[k]}
+
+
 def with_settings(config: Config, assignments: list[str]) -> Config:
     """Apply ``name=value`` texts to whichever of problem and algorithm has the name.
 
@@ -175,10 +186,7 @@ def with_settings(config: Config, assignments: list[str]) -> Config:
     """
     hints = {t: _settings_of(t, config[t]["name"]) for t in ("problem", "algorithm")}
     changed = {table: dict(values) for table, values in config.items()}
-    algorithm = changed["algorithm"]
-    defaults = _dependent_defaults("algorithm", algorithm["name"], algorithm)
-    for key in [k for k, v in defaults.items() if algorithm[k] == v]:
-        del algorithm[key]
+    changed["algorithm"] = _without_dependent_defaults(config["algorithm"])
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name:

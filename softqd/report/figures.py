@@ -267,7 +267,7 @@ def _curves(folder: Path, metric: str | None) -> Any:
             curves[name] = (histories[0]["evaluations"][:num], rows)
     if not curves:
         raise ValueError(f"no run of {folder} has finished: there is nothing to draw")
-    return comparisons.curve_bands(curves, column.replace("_", " "))
+    return comparisons.curve_bands(curves, label_of(column))
 
 
 def _distributions(folder: Path, metric: str | None) -> Any:

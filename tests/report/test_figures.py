@@ -84,7 +84,8 @@ def test_kinds_of_one_run(folders):
 
 def test_bandwidth_and_overlap_of_a_run(folders, tmp_path):
     run = softqd.load(folders / "run")
-    history = {**run.history, "gamma_sq": [3.0, 2.0, 1.0], "overlap": [0.4, 0.2, 0.1]}
+    gamma_sq, overlap = np.array([3.0, 2.0, 1.0]), np.array([0.4, 0.2, 0.1])
+    history = {**run.history, "gamma_sq": gamma_sq, "overlap": overlap}
     dataclasses.replace(run, history=history).save(tmp_path)
     left, right = draw_figure("bandwidth", [tmp_path]).axes
     np.testing.assert_array_equal(left.lines[0].get_ydata(), [3, 2, 1])
