@@ -4,9 +4,10 @@ Usage: python benchmarks/self_tuning_range.py [--sizes 128,512,2048,8192]
            [--budgets 50,200,1000,5000] [--problems lp-easy,arm,hill]
 
 Sizes run 500 iterations, budgets 1024 solutions. `hill` is a quality that falls with
-the distance from a point, with two behaviors that have no bounds. Prints mean and lowest
-quality, Vendi score and coverage where there are bounds, and the standard deviations of
-the behaviors over those of the first population. 8192 solutions want a GPU.
+the distance from a point, with two behaviors that have no bounds. Prints mean and
+lowest quality, Vendi score and coverage where there are bounds, and the standard
+deviations of the behaviors over those of the first population. 8192 solutions want a
+GPU.
 """
 
 from __future__ import annotations
