@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from softqd.algorithms._squad import SELF_TUNING
 from softqd.experiment.record import record_name
 
 # What the paper calls the algorithms, in the order of its tables.
@@ -241,7 +240,7 @@ _PARTS = {
     "half the repulsion": ("repulsion_weight=0.5",),
     "twice the repulsion": ("repulsion_weight=2",),
 }
-OVERLAPS = (0.005, 0.016, 0.05, 0.16, 0.5)
+OVERLAPS, _OVERLAP = (0.005, 0.016, 0.05, 0.16, 0.5), 0.05  # the default
 _THREE = (2001, 2002, 2003)
 
 
@@ -271,7 +270,7 @@ def overlap_cases() -> tuple[Case, ...]:
         for overlap in OVERLAPS:
             label = f"overlap {overlap:g}"
             case = _tuning_case(preset, label, (f"overlap={overlap:g}",))
-            is_default = overlap == SELF_TUNING.overlap
+            is_default = overlap == _OVERLAP
             default = _tuning_case(preset, label)
             cases.append(default if is_default else case._replace(seeds=_THREE))
     return tuple(cases)

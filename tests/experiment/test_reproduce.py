@@ -222,3 +222,9 @@ def test_records_of_the_results_page_are_what_would_be_run():
             assert entry["config"][table] == known, entry["name"]
         assert entry["config"]["run"]["iterations"] == config["run"]["iterations"]
         assert entry["config"]["run"]["cells"] == config["run"]["cells"]
+
+
+def test_the_sweep_of_the_overlap_holds_the_default():
+    found = [config_of(case)["algorithm"] for case in REPRODUCTIONS["overlap"].cases]
+    labels = [case.label for case in REPRODUCTIONS["overlap"].cases]
+    assert labels == [f"overlap {settings['overlap']:g}" for settings in found]
