@@ -124,10 +124,12 @@ def plain_repulsion(
 
     def rows(batch):
         z, index, gamma_sq = batch
-        dist_sq = mask_self(squared_distances(z, all_z), index)
-        kernel = pair_kernel(dist_sq, gamma_sq[:, None], KERNEL_CUTOFF)
+        # Compilers may compute a sum of squares again for each of its uses, with other
+        # last bits, so that the last neighbor is not found again. Roots they keep.
+        distance = jnp.sqrt(mask_self(squared_distances(z, all_z), index))
+        kernel = pair_kernel(distance**2, gamma_sq[:, None], KERNEL_CUTOFF)
         if num_neighbors is not None and num_neighbors < n - 1:
-            kernel *= smallest(dist_sq, num_neighbors)
+            kernel *= smallest(distance, num_neighbors)
         weight = kernel * all_root[None, :]
         overlap = weight.sum(1)
         pull = jnp.matmul(weight, all_z - center, precision="highest")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from softqd import algorithms, problems
+from softqd.algorithms._squad import form_of as squad_form_of
 
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,
@@ -32,6 +33,11 @@ DEFAULT_TEXTS: dict[str, dict[str, Any]] = {
     name: {"optimizer": "adam(0.05)"} for name in ("cma_maega", "cma_mega", "squad")
 }
 
+# Settings whose default depends on another setting: its name, and from its value to
+# the defaults.
+DEPENDENT_DEFAULTS: dict[str, tuple[str, Callable]] = {
+    "squad": ("gamma_sq", squad_form_of)
+}
 
 # What to type for settings without a default, as an example.
 EXAMPLE_TEXTS: dict[str, dict[str, str]] = {

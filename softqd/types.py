@@ -137,6 +137,9 @@ class Algorithm(NamedTuple):
         name: The algorithm's name, for reports.
         settings: The arguments the algorithm was built with, for reports and for
             refusing to resume another algorithm's run.
+        plan: ``(state, num_iterations, max_evaluations) -> State`` or None. Called once
+            before a run, for algorithms whose schedules follow the budget; what does
+            not limit the run is None.
     """
 
     init: Callable
@@ -145,6 +148,7 @@ class Algorithm(NamedTuple):
     problem: Problem | None = None
     name: str = "algorithm"
     settings: Mapping[str, Any] = {}
+    plan: Callable | None = None
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ def test_run_folder(folder):
         "population.npz",
         "result.json",
         "checkpoint/state.npz",
+        "figures/bandwidth.png",
         "figures/behavior.png",
         "figures/quality.png",
         "figures/history.png",

@@ -155,13 +155,29 @@ class TestConformance:
     def test_resumed_run_equals_the_straight_one(self, name, tmp_path):
         algorithm = build(name)
         straight = softqd.run(algorithm, seed=5, num_iterations=7, log_every=3)
-        half = {"seed": 5, "log_every": 3, "checkpoint_dir": tmp_path}
-        softqd.run(algorithm, num_iterations=4, **half)
-        resumed = softqd.run(algorithm, num_iterations=7, resume=True, **half)
+        same = {"seed": 5, "num_iterations": 7, "log_every": 3}
+
+        def stop(point):
+            if point.iteration == 3:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            softqd.run(algorithm, checkpoint_dir=tmp_path, callback=stop, **same)
+        resumed = softqd.run(algorithm, checkpoint_dir=tmp_path, resume=True, **same)
         assert_same(straight.population, resumed.population)
         assert straight.history["iteration"].tolist() == [0, 3, 6, 7]
-        # 4 is a log point of the first part only: it ended there.
-        assert resumed.history["iteration"].tolist() == [0, 3, 4, 6, 7]
+        assert resumed.history["iteration"].tolist() == [0, 3, 6, 7]
+
+    @pytest.mark.usefixtures("optimized_programs")
+    def test_longer_run_continues_a_shorter_one(self, name, tmp_path):
+        algorithm = build(name)
+        same = {"seed": 5, "log_every": 3, "checkpoint_dir": tmp_path}
+        first = softqd.run(algorithm, num_iterations=4, **same)
+        longer = softqd.run(algorithm, num_iterations=7, resume=True, **same)
+        # 4 is a log point because the first part ended there.
+        assert longer.history["iteration"].tolist() == [0, 3, 4, 6, 7]
+        kept = longer.history["mean_quality"][:3]
+        np.testing.assert_array_equal(kept, first.history["mean_quality"])
 
     @pytest.mark.usefixtures("optimized_programs")
     def test_vmap_over_seeds(self, name):

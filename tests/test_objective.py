@@ -193,3 +193,18 @@ def test_kernel_is_used_up_to_a_size(monkeypatch, n, expected):
     module = importlib.import_module("softqd.ops.repulsion_kernel")
     monkeypatch.setattr(module, "has_kernels", lambda _: True)
     assert module.fits_kernel(jnp.zeros((n, 1))) is expected
+
+
+@pytest.mark.parametrize("dim", [2, 5])
+def test_the_last_neighbor_counts_in_every_program(dim):
+    """Compiled for several populations at once, distances were computed twice."""
+    n, m, k = 12, 5, 4
+    u = jax.random.normal(jax.random.key(0), (40, n, dim))
+    ones = jnp.ones(n)
+
+    def number(u):
+        z = (u - u.mean(0, keepdims=True)) / u.std(0, keepdims=True)
+        wide = jnp.full((m,), 1e9)
+        return objective.repulsion(z[:m], jnp.arange(m), z, ones, wide, k).overlap
+
+    np.testing.assert_allclose(jax.jit(jax.vmap(number))(u), k, rtol=1e-5)

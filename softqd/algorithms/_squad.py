@@ -1,7 +1,8 @@
 """SQUAD: Soft QD Using Approximated Diversity (Algorithm 1 of the ICLR 2026 paper).
 
-The defaults are what the published runs did, which differs from the letter of the paper
-in places (``docs/deviations.md``). Unlike the authors' program, the gradient is one
+With a ``gamma_sq``, the defaults are what the published runs did, which differs from
+the letter of the paper in places (``docs/deviations.md``). Without one, the bandwidth
+sets itself (``_bandwidth.py``). Unlike in the authors' program, the gradient is one
 vector-Jacobian product per batch instead of a full Jacobian, and neighbors are found by
 a threshold instead of a sort.
 """
@@ -18,6 +19,18 @@ import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from softqd.algorithms._bandwidth import (
+    GAMMA_LIMITS,
+    PACE_LIMITS,
+    REACH,
+    annealed,
+    crowding,
+    first_gamma_sq,
+    mean_overlap,
+    overlap_at,
+    scale_of,
+    steer,
+)
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
 from softqd.ops import evaluation
@@ -25,6 +38,22 @@ from softqd.ops.checks import check_count, is_concrete
 from softqd.ops.distances import mean_nearest_dist_sq
 from softqd.ops.transforms import behavior_transform, is_outside, transform_function
 from softqd.types import Algorithm, Key, Population, Problem
+
+
+class Form(NamedTuple):
+    """What settings are that are not given."""
+
+    num_neighbors: int
+    overlap: Any  # of the published form: None
+    transform: str
+    repulsion_weight: float
+    protect_quality: bool
+
+
+PUBLISHED = Form(15, None, "logit", 0.5, False)
+SELF_TUNING = Form(8, 0.05, "identity", 1.0, True)
+# Iterations that the target of the overlap falls over where a run does not say.
+HORIZON = 1000
 
 # The two bandwidth rules of the authors' program: from behaviors to gamma_sq.
 BANDWIDTH_RULES: dict[str, Callable] = {
@@ -43,6 +72,10 @@ class SquadState(NamedTuple):
     quality: Float[Array, " n"]
     behavior: Float[Array, "n d"]
     optimizer: PyTree  # one optimizer state per solution, step count included
+    gamma_sq: Float[Array, ""]  # if the bandwidth sets itself
+    pace: Float[Array, ""]  # factor of steps, at most 1
+    horizon: Int[Array, ""]  # iterations of the run, as far as known
+    direction: Float[Array, "n d"]  # in which a solution leaves a place it shares
 
 
 class SquadInfo(NamedTuple):
@@ -54,6 +87,8 @@ class SquadInfo(NamedTuple):
     is_finite: Bool[Array, " n"]
     clipped_behaviors: Int[Array, ""]  # outside their bounds after this iteration
     gamma_sq: Float[Array, ""]  # mean over solutions
+    overlap: Float[Array, ""]  # of the population with its neighbors
+    pace: Float[Array, ""]  # factor of the optimizer's steps
     repulsion_weight: Float[Array, ""]
 
 
@@ -62,12 +97,13 @@ def squad(
     *,
     population_size: int = 1024,
     batch_size: int = 64,
-    num_neighbors: int | None = 15,
-    gamma_sq: float | Array | optax.Schedule | str = 1.0,
+    num_neighbors: int | None = None,
+    gamma_sq: float | Array | optax.Schedule | str | None = None,
+    overlap: float | optax.Schedule | None = None,
     optimizer: optax.GradientTransformation = optax.adam(0.05),  # noqa: B008 (pure)
-    transform: str | Callable = "logit",
-    repulsion_weight: float | optax.Schedule = 0.5,
-    protect_quality: bool = False,
+    transform: str | Callable | None = None,
+    repulsion_weight: float | optax.Schedule | None = None,
+    protect_quality: bool | None = None,
 ) -> Algorithm:
     r"""Climb the lower bound of the Soft QD Score by gradient ascent.
 
@@ -84,22 +120,31 @@ def squad(
         problem: The problem; `evaluate` must be differentiable.
         population_size: N, at least 2.
         batch_size: M, from 1 to N; the last batch of an iteration may be smaller.
-        num_neighbors: How many others repel a solution. 0: independent ascent; None:
-            all, as does any number from N - 1. (The published 16 counted the
-            solution itself.)
-        gamma_sq: Squared bandwidth in the transformed space: a number, one value per
-            solution ``(n,)``, a schedule of the iteration, or a rule computed from the
-            behaviors once per iteration, 'nearest' (mean squared distance to the
-            nearest neighbor) or 'inverse_nearest'.
+        num_neighbors: How many others repel a solution: 0 for independent ascent, N - 1
+            or more for all. None: 8 where the bandwidth sets itself, else 15. (The
+            published 16 counted the solution itself.)
+        gamma_sq: Squared bandwidth in the transformed space. None: it sets itself, so
+            that the population's overlap follows a target. Otherwise a number, one
+            value per solution ``(n,)``, a schedule of the iteration, or a rule computed
+            from the behaviors once per iteration, 'nearest' (mean squared distance to
+            the nearest neighbor) or 'inverse_nearest'.
+        overlap: Diversity against quality where the bandwidth sets itself: how much a
+            solution and its neighbors overlap at the end of a run. Higher is more
+            diverse, lower is better; needs no change between problems. None: 0.05,
+            so that a solution has 95% of its light for itself. It starts 30 times as
+            high, unless this is a schedule of the iteration.
         optimizer: Any optax optimizer; every solution has its own state, so clipping
             by norm acts on each solution alone.
         transform: Map from unit coordinates to the space where repulsion acts:
             'logit', 'probit', 'identity', or an elementwise function. Unbounded
-            dimensions are left alone.
+            dimensions are left alone. None: 'identity' where the bandwidth sets itself,
+            else 'logit'.
         repulsion_weight: w, a number or a schedule of the iteration. The published 0.5
-            halves the repulsion of each pair; 1 follows the gradient of Eq. (5).
+            halves the repulsion of each pair; 1 follows the gradient of Eq. (5). None:
+            1 where the bandwidth sets itself, else 0.5.
         protect_quality: Hold $f_i$ constant inside the repulsion, so that crowding
-            never pays a solution to become worse.
+            never pays a solution to become worse. None: where the bandwidth sets
+            itself.
 
     Returns:
         An `Algorithm`. ``init`` also takes solutions to start from, N of them.
@@ -116,38 +161,86 @@ def squad(
         >>> int(info.evaluations)
         64
     """
-    settings = {k: v for k, v in locals().items() if k != "problem"}
+    form = form_of(gamma_sq)
+    num_neighbors = form.num_neighbors if num_neighbors is None else num_neighbors
+    last_overlap: Any = form.overlap if overlap is None else overlap
+    transform = form.transform if transform is None else transform
+    if repulsion_weight is None:
+        repulsion_weight = form.repulsion_weight
+    if protect_quality is None:
+        protect_quality = form.protect_quality
     n, m = population_size, batch_size
+    settings = {
+        "population_size": n,
+        "batch_size": m,
+        "num_neighbors": num_neighbors,
+        "gamma_sq": gamma_sq,
+        "overlap": last_overlap,
+        "optimizer": optimizer,
+        "transform": transform,
+        "repulsion_weight": repulsion_weight,
+        "protect_quality": protect_quality,
+    }
     _check_settings(**settings)
+    others = min(num_neighbors, n - 1)
+
+    is_tuning = gamma_sq is None and others > 0
+
+    def target_at(iteration: Array, horizon: Array) -> Array:
+        """What the overlap shall be; at most half of what coinciding solutions have."""
+        return jnp.minimum(overlap_at(last_overlap, iteration, horizon), others / 2)
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
         key, sample_key, evaluate_key = jax.random.split(key, 3)
         first, drawn = first_solutions(problem, sample_key, solutions, n, m)
         found, spent = evaluate_first(problem, first, evaluate_key, m)
+        b = found.behavior
+        iteration, horizon = jnp.int32(0), jnp.int32(HORIZON)
+        gamma, direction = jnp.ones((), b.dtype), jnp.zeros_like(b)
+        if is_tuning:
+            z = behavior_transform(problem, b.shape[1], transform)(b)
+            target = target_at(iteration, horizon)
+            gamma = first_gamma_sq(scale_of(problem, z)(z), others, target)
+            direction = jax.random.normal(jax.random.fold_in(key, 0), b.shape, b.dtype)
         return SquadState(
             key=key,
-            iteration=jnp.int32(0),
+            iteration=iteration,
             init_evaluations=jnp.int32(drawn + spent),
             solutions=first,
             quality=found.quality,
-            behavior=found.behavior,
+            behavior=b,
             optimizer=jax.vmap(optimizer.init)(first),
+            gamma_sq=gamma,
+            pace=jnp.ones((), b.dtype),
+            horizon=horizon,
+            direction=direction,
         )
 
     def step(problem: Problem, state: SquadState) -> tuple[SquadState, SquadInfo]:
-        to_z = behavior_transform(problem, state.behavior.shape[1], transform)
+        to_space = behavior_transform(problem, state.behavior.shape[1], transform)
+        to_z = to_space
+        if is_tuning:
+            scale = scale_of(problem, to_space(state.behavior))
+            to_z = lambda b: scale(to_space(b))  # noqa: E731
         key, order_key, evaluate_key = jax.random.split(state.key, 3)
         order = jax.random.permutation(order_key, n)
         z, quality = to_z(state.behavior), state.quality
-        # The published runs clip the first cached qualities up to this floor.
-        floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
-        root = jnp.sqrt(jnp.maximum(quality, floor.astype(quality.dtype)))
-        gammas = _bandwidth(gamma_sq, state.iteration, z)
+        gammas = target = reach = state.gamma_sq
+        if is_tuning:
+            root = safe_sqrt(quality)
+            target = target_at(state.iteration, state.horizon)
+            reach = annealed(REACH, state.iteration, state.horizon)
+        else:
+            # The published runs clip the first cached qualities up to this floor.
+            floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
+            root = jnp.sqrt(jnp.maximum(quality, floor.astype(quality.dtype)))
+            if gamma_sq is not None:
+                gammas = _bandwidth(gamma_sq, state.iteration, z)
         weight = _at(repulsion_weight, state.iteration, z.dtype)
 
         def update_batch(cache, start, size):
             """Evaluate, step, re-evaluate the batch ``order[start : start + size]``."""
-            all_z, all_root = cache
+            all_z, all_root, gammas, pace, total = cache
             rows = jax.lax.dynamic_slice_in_dim(order, start, size)
             solutions, moments = jax.tree.map(
                 lambda x: x[rows], (state.solutions, state.optimizer)
@@ -169,21 +262,41 @@ def squad(
                 pull, push = cotangents(
                     old.quality, rep, gamma, weight, protect_quality
                 )
+                light = all_root.mean()
+                overlaps = rep.overlap / jnp.where(light > 0, light, 1.0)
+                found = mean_overlap(overlaps)
+                total += found * size
+                if is_tuning:
+                    leaving = crowding(overlaps, others) * weight / jnp.sqrt(gamma)
+                    push += (leaving * old.quality)[:, None] * state.direction[rows]
+                    steered = steer(gammas, found, target, size / n, GAMMA_LIMITS)
+                    gammas = jnp.where(light > 0, steered, gammas)
             # Computed once: its consumers would each compute it again.
             gradient = jax.lax.optimization_barrier(pullback(pull, push))
+            if is_tuning:
+                gradient = _in_units_of_batch(gradient)
             # Optax descends: it is handed the negative of the ascent direction.
             descent = jax.tree.map(jnp.negative, gradient)
             updates, moments = jax.vmap(optimizer.update)(descent, moments, solutions)
+            if is_tuning:
+                updates = jax.tree.map(lambda x: x * pace.astype(x.dtype), updates)
             solutions = jax.vmap(optax.apply_updates)(solutions, updates)
 
             new = evaluation.evaluate(problem, solutions, keys[1])
-            all_z = _write(all_z, to_z(new.behavior), start)
+            new_z = to_z(new.behavior)
+            if is_tuning:
+                moved = jnp.sqrt(jnp.sum((new_z - batch_z) ** 2, axis=1).mean())
+                most = reach * jnp.sqrt(gammas)
+                pace = steer(pace, moved, most, size / n, PACE_LIMITS)
+            all_z = _write(all_z, new_z, start)
             all_root = _write(all_root, safe_sqrt(new.quality), start)
             finite = _row_finite((gradient, old, new))
-            return (all_z, all_root), (solutions, moments, new, finite)
+            cache = all_z, all_root, gammas, pace, total
+            return cache, (solutions, moments, new, finite)
 
         # The cache follows the random order, so that a batch is a contiguous slice.
-        outputs = _over_batches(update_batch, (z[order], root[order]), n, m)
+        cache = z[order], root[order], gammas, state.pace, jnp.zeros((), z.dtype)
+        (*_, gammas, pace, total), outputs = _over_batches(update_batch, cache, n, m)
         places = jnp.zeros_like(order).at[order].set(jnp.arange(n), unique_indices=True)
         solutions, moments, new, finite = jax.tree.map(lambda x: x[places], outputs)
 
@@ -195,6 +308,10 @@ def squad(
             quality=new.quality,
             behavior=new.behavior,
             optimizer=moments,
+            gamma_sq=gammas if is_tuning else state.gamma_sq,
+            pace=pace,
+            horizon=state.horizon,
+            direction=state.direction,
         )
         info = SquadInfo(
             evaluations=jnp.int32(2 * n),
@@ -203,9 +320,20 @@ def squad(
             is_finite=finite,
             clipped_behaviors=is_outside(problem, new.behavior).sum(),
             gamma_sq=gammas.mean(),
+            overlap=total / n,
+            pace=pace,
             repulsion_weight=weight,
         )
         return new_state, info
+
+    def plan(state, num_iterations, max_evaluations):
+        """Tell the state how long the run will be."""
+        horizon = num_iterations
+        if max_evaluations is not None:
+            spare = (max_evaluations - state.init_evaluations) // (2 * n)
+            horizon = spare if horizon is None else jnp.minimum(horizon, spare)
+        horizon = state.horizon if horizon is None else horizon
+        return state._replace(horizon=jnp.full_like(state.horizon, horizon))
 
     def population(state: SquadState) -> Population:
         occupied = jnp.ones(state.quality.shape, bool)
@@ -218,7 +346,13 @@ def squad(
         problem=problem,
         name="squad",
         settings=settings,
+        plan=plan,
     )
+
+
+def form_of(gamma_sq: Any) -> Form:
+    """The defaults that depend on whether the bandwidth sets itself."""
+    return SELF_TUNING if gamma_sq is None else PUBLISHED
 
 
 def _check_settings(
@@ -227,16 +361,26 @@ def _check_settings(
     batch_size: Any,
     num_neighbors: Any,
     gamma_sq: Any,
+    overlap: Any,
     transform: Any,
     repulsion_weight: Any,
     **_: Any,
 ) -> None:
     check_count("population_size", population_size, 2)
     check_count("batch_size", batch_size, 1, population_size)
-    if num_neighbors is not None:
-        check_count("num_neighbors", num_neighbors, 0)
+    check_count("num_neighbors", num_neighbors, 0)
     transform_function(transform)
-    _check_bandwidth(gamma_sq, population_size)
+    if gamma_sq is not None:
+        _check_bandwidth(gamma_sq, population_size)
+        if overlap is not None:
+            raise ValueError(
+                f"overlap sets the bandwidth and so does gamma_sq; got {overlap!r} and "
+                f"{gamma_sq!r}. Leave gamma_sq out (--set gamma_sq=none) or overlap"
+            )
+    elif not callable(overlap) and is_concrete(overlap) and not 0 < overlap < np.inf:
+        raise ValueError(
+            f"overlap must be a positive number or a schedule; got {overlap!r}"
+        )
     if callable(repulsion_weight) or not is_concrete(repulsion_weight):
         return
     if not 0 <= repulsion_weight < np.inf:
@@ -268,12 +412,12 @@ def _check_bandwidth(gamma_sq: Any, population_size: int) -> None:
             raise ValueError(f"gamma_sq must be positive and finite; got {gamma_sq!r}")
 
 
-def _over_batches(update: Callable, cache: PyTree, n: int, m: int) -> PyTree:
+def _over_batches(update: Callable, cache: PyTree, n: int, m: int) -> tuple:
     """Call ``update(cache, start, size) -> (cache, outputs)`` batch after batch.
 
     Returns:
-        The outputs of all batches joined along their first axis. The last batch is
-        smaller where ``m`` does not divide ``n``.
+        The last cache, and the outputs of all batches joined along their first axis.
+        The last batch is smaller where ``m`` does not divide ``n``.
     """
     num_batches, remainder = divmod(n, m)
     cache, outputs = jax.lax.scan(
@@ -281,9 +425,9 @@ def _over_batches(update: Callable, cache: PyTree, n: int, m: int) -> PyTree:
     )
     outputs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), outputs)
     if remainder:
-        _, tail = update(cache, num_batches * m, remainder)
+        cache, tail = update(cache, num_batches * m, remainder)
         outputs = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), outputs, tail)
-    return outputs
+    return cache, outputs
 
 
 def _write(cache: Array, rows: Array, start: Array | int) -> Array:
@@ -309,3 +453,22 @@ def _row_finite(tree: PyTree) -> Bool[Array, " m"]:
         return jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(1)
 
     return jnp.stack([check(leaf) for leaf in jax.tree.leaves(tree)]).all(0)
+
+
+def _in_units_of_batch(gradient: PyTree) -> PyTree:
+    """Divide by the root mean square over the rows that are finite.
+
+    The push is many times as strong while the bandwidth is small, and an optimizer that
+    remembers squared gradients would crawl for hundreds of iterations afterwards.
+    """
+
+    def mean_sq(leaf):
+        rows = jnp.mean(leaf.reshape(leaf.shape[0], -1) ** 2, axis=1)
+        return jnp.where(jnp.isfinite(rows), rows, 0.0).mean() * leaf[0].size
+
+    leaves = jax.tree.leaves(gradient)
+    total = jnp.stack([mean_sq(leaf) for leaf in leaves]).sum()
+    size = sum(leaf[0].size for leaf in leaves)
+    unit = jnp.sqrt(total / size)
+    scale = jnp.where(unit > 0, 1.0 / jnp.where(unit > 0, unit, 1.0), 1.0)
+    return jax.tree.map(lambda leaf: leaf * scale.astype(leaf.dtype), gradient)

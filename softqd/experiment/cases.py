@@ -3,7 +3,7 @@
 Seeds are those of the published runs: 2001 to 2010 (Linear Projection, Image
 Composition), 2001 to 2005 (Latent Space Illumination), 8001 to 8003 and 6001 to 6003
 (ablations). The trade-off figure prints neither values nor seeds; those here are ours,
-over its range.
+over its range. So are the runs of the self-tuning SQUAD, which the paper does not have.
 """
 
 from __future__ import annotations
@@ -219,6 +219,60 @@ def protected_cases() -> tuple[Case, ...]:
                     settings=wide,
                 )
             )
+    return tuple(cases)
+
+
+# What is changed in SQUAD that sets its own bandwidth, one part at a time.
+_PARTS = {
+    "quality not protected": ("protect_quality=false",),
+    "logit coordinates": ("transform=logit",),
+    "one fixed bandwidth": (
+        "gamma_sq=0.003",
+        "num_neighbors=8",
+        "transform=identity",
+        "repulsion_weight=1",
+        "protect_quality=true",
+    ),
+    "overlap 0.05 from the start": ("overlap=constant_schedule(0.05)",),
+    "overlap 0.28 throughout": ("overlap=constant_schedule(0.28)",),
+    "4 neighbors": ("num_neighbors=4",),
+    "15 neighbors": ("num_neighbors=15",),
+    "half the repulsion": ("repulsion_weight=0.5",),
+    "twice the repulsion": ("repulsion_weight=2",),
+}
+OVERLAPS, _OVERLAP = (0.005, 0.016, 0.05, 0.16, 0.5), 0.05  # the default
+_THREE = (2001, 2002, 2003)
+
+
+def _tuning_case(preset: str, label: str, settings: tuple[str, ...] = ()) -> Case:
+    """SQUAD that sets its own bandwidth, with changes."""
+    variant = f"tuning-{label.replace(' ', '-')}" if settings else "tuning"
+    return Case(label, preset, "squad", variant, ("gamma_sq=none", *settings))
+
+
+def tuning_cases() -> tuple[Case, ...]:
+    """On each problem the published form, the self-tuning one, and parts changed."""
+    cases = []
+    for preset in LP_ROWS:
+        published = lp_case(preset, "squad")._replace(label="published", paper={})
+        cases += [published, _tuning_case(preset, "self-tuning")]
+        for label, settings in _PARTS.items():
+            cases.append(_tuning_case(preset, label, settings)._replace(seeds=_THREE))
+    published = ic_case("squad")._replace(label="published", paper={})
+    tuning = _tuning_case("ic", "self-tuning")._replace(seeds=_THREE)
+    return (*cases, published, tuning)
+
+
+def overlap_cases() -> tuple[Case, ...]:
+    """The one setting of self-tuning SQUAD over a factor of 100."""
+    cases = []
+    for preset in LP_ROWS:
+        for overlap in OVERLAPS:
+            label = f"overlap {overlap:g}"
+            case = _tuning_case(preset, label, (f"overlap={overlap:g}",))
+            is_default = overlap == _OVERLAP
+            default = _tuning_case(preset, label)
+            cases.append(default if is_default else case._replace(seeds=_THREE))
     return tuple(cases)
 
 

@@ -128,13 +128,18 @@ def complete(config: Config) -> Config:
     return {**config, **tables}
 
 
-def complete_algorithm(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`complete` the table of an algorithm alone.
+def complete_algorithm(
+    settings: Mapping[str, Any], changes: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """`complete` the table of an algorithm alone, after changes to it.
+
+    Defaults that depend on a changed setting follow it.
 
     Raises:
         ConfigError: If a setting is unknown or of the wrong type.
     """
-    return _complete_table("algorithm", settings)
+    given = _without_dependent_defaults(settings) if changes else settings
+    return _complete_table("algorithm", {**given, **(changes or {})})
 
 
 def _complete_table(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,19 +153,40 @@ def _complete_table(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
             see = f"{name} takes {', '.join(hints)}"
             raise ConfigError(unknown_message("setting", key, hints, see))
         settings[key] = _check_type(key, value, hints[key])
-    return {"name": name, **settings}
+    dependent = _dependent_defaults(table, name, settings)
+    filled = {k: v for k, v in dependent.items() if settings[k] == "none"}
+    return {"name": name, **settings, **filled}
+
+
+def _dependent_defaults(
+    table: str, name: str, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Defaults that depend on another setting, as it is set."""
+    if table != "algorithm" or name not in registry.DEPENDENT_DEFAULTS:
+        return {}
+    key, form_of = registry.DEPENDENT_DEFAULTS[name]
+    form = form_of(_from_text(settings[key]))
+    return {key: _to_text(value) for key, value in form._asdict().items()}
+
+
+def _without_dependent_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A complete table of an algorithm without what `complete` would fill in again."""
+    defaults = _dependent_defaults("algorithm", settings["name"], settings)
+    return {k: v for k, v in settings.items() if k not in defaults or v != defaults[k]}
 
 
 def with_settings(config: Config, assignments: list[str]) -> Config:
     """Apply ``name=value`` texts to whichever of problem and algorithm has the name.
 
-    A name that both have is written ``problem.name`` or ``algorithm.name``.
+    A name that both have is written ``problem.name`` or ``algorithm.name``. Defaults
+    that depend on a changed setting follow it.
 
     Raises:
         ConfigError: If a name is unknown or ambiguous, or a value has the wrong type.
     """
     hints = {t: _settings_of(t, config[t]["name"]) for t in ("problem", "algorithm")}
     changed = {table: dict(values) for table, values in config.items()}
+    changed["algorithm"] = _without_dependent_defaults(config["algorithm"])
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name:

@@ -69,8 +69,14 @@ class Loop:
 
     # --- starting -----------------------------------------------------------------
 
-    def start(self, solutions: PyTree | None, resume_from: Path | None) -> None:
-        """Initialize, or continue from a checkpoint."""
+    def start(
+        self,
+        solutions: PyTree | None,
+        resume_from: Path | None,
+        num_iterations: int | None = None,
+        max_evaluations: int | None = None,
+    ) -> None:
+        """Initialize, or continue from a checkpoint, towards these limits."""
         began = time.perf_counter()
         problem = self.algorithm.problem
         if solutions is not None and problem is not None:
@@ -101,6 +107,9 @@ class Loop:
             spent = np.asarray(self.state.init_evaluations).reshape(-1)[0]
             self.counts["evaluations"] = int(spent)
             self.check_start()
+        if self.algorithm.plan is not None:
+            limits = (num_iterations, max_evaluations)
+            self.state = self.algorithm.plan(self.state, *limits)
         self.compile_seconds = time.perf_counter() - began
         if not self.history:
             self.log()

@@ -173,7 +173,7 @@ def grid_methods(
     ready = problem if isinstance(problem, Problem) else configs.build_problem(base)
     methods = []
     for name, own in points.items():
-        table = configs.complete_algorithm({**base["algorithm"], **own})
+        table = configs.complete_algorithm(base["algorithm"], own)
         methods.append(method_of(name, {**base, "algorithm": table}, ready))
     return ready, methods
 

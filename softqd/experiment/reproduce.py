@@ -181,7 +181,8 @@ def _kept(
     if not path.exists():
         return None
     entry = records.check(json.loads(path.read_text()))
-    if entry["config"] != config:
+    # Settings may have been added since.
+    if configs.complete(entry["config"]) != config:
         raise ConfigError(
             f"{path} is a record with other settings; remove it, or give another --out"
         )

@@ -16,10 +16,12 @@ from softqd.experiment.cases import (
     lp_case,
     lsi_case,
     neighbors_case,
+    overlap_cases,
     papers_cases,
     population_case,
     protected_cases,
     transform_cases,
+    tuning_cases,
 )
 from softqd.registry import lookup
 
@@ -175,6 +177,23 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         "repulsion; with it goes the full pairwise weight, `repulsion_weight=1`.",
         protected_cases(),
         (*_ALL, "soft_qd_score"),
+    ),
+    "self-tuning": Reproduction(
+        "SQUAD that sets its own bandwidth",
+        "`gamma_sq=None` with the defaults, the same for every problem, beside the "
+        "published form, whose bandwidth was searched for on each; then with one part "
+        "changed at a time. Not in the paper.",
+        tuning_cases(),
+        (*_ALL, "soft_qd_score"),
+    ),
+    "overlap": Reproduction(
+        "Quality against diversity, by overlap",
+        "Mean quality and Vendi score of the self-tuning SQUAD against its one "
+        "setting, over a factor of 100. Not in the paper.",
+        overlap_cases(),
+        (*_ALL, "soft_qd_score"),
+        figure="tradeoff",
+        setting="overlap",
     ),
 }
 

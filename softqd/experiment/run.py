@@ -96,7 +96,8 @@ def run(
     own_bar = ProgressBar() if progress is True else None
     bar = own_bar or progress or None
     with own_bar or nullcontext(), _DeferredInterrupt() as interrupt:
-        loop.start(solutions, folder if resume else None)
+        resume_from = folder if resume else None
+        loop.start(solutions, resume_from, num_iterations, max_evaluations)
         options = (log_every, folder, checkpoint_every, bar, callback)
         _drive(loop, limits, interrupt, *options)
     return loop.results() if is_many else loop.results()[0]
@@ -132,7 +133,7 @@ def run_lanes(
     loop = Loop(algorithm, list(seeds), True, config, lanes=lanes)
     limits = _Limits(None, max_evaluations, None)
     with _DeferredInterrupt() as interrupt:
-        loop.start(None, checkpoint_dir)
+        loop.start(None, checkpoint_dir, max_evaluations=max_evaluations)
         options = (log_every, checkpoint_dir, 10.0, progress, None)
         _drive(loop, limits, interrupt, *options)
     return loop.results()

@@ -88,12 +88,17 @@ def stack(methods: Sequence[Method], problem: Problem) -> Stack:
         inner, info = advance(state.inner)
         return state._replace(inner=inner), info
 
+    def plan(state: LaneState, *limits: int | None) -> LaneState:
+        inner = base.plan(state.inner, *limits) if base.plan else state.inner
+        return state._replace(inner=inner)
+
     algorithm = Algorithm(
         init=Partial(init, jax.tree.leaves(lift_arrays(base.init))),
         step=Partial(step, jax.tree.leaves(lift_arrays(base.step))),
         population=lambda state: base.population(state.inner),
         problem=problem,
         name=base.name,
+        plan=plan,
     )
     return Stack(list(methods), algorithm, table[:, is_free].astype(np.float32))
 

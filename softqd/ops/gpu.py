@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-
 # Kernels are tried out, but their results not compared with one another, which takes up
 # to half of the time of compiling a large network.
 NVIDIA_OPTIONS = {"xla_gpu_autotune_level": 2}

@@ -21,6 +21,7 @@ from softqd.registry import lookup
 from softqd.report import comparisons, fields, gallery, plots
 from softqd.report.reading import read_run
 from softqd.report.style import save_figure
+from softqd.report.words import label_of
 from softqd.types import Population, Problem
 
 _HISTORY = ("iteration", "evaluations", "mean_quality", "max_quality")
@@ -196,6 +197,16 @@ def _history(folders: Sequence[Path], _: Any) -> Any:
     )
 
 
+def _bandwidth(folder: Path, _: Any) -> Any:
+    history = load_run(folder).result.history
+    if "overlap" not in history:
+        raise ValueError(
+            f"figure 'bandwidth' needs a run of SQUAD, which logs overlap; {folder} "
+            f"logs {', '.join(history)}"
+        )
+    return plots.bandwidth_curves(history)
+
+
 def _cells(folder: Path, _: Any) -> Any:
     run = load_run(folder)
     low, high = run.bounds
@@ -256,14 +267,14 @@ def _curves(folder: Path, metric: str | None) -> Any:
             curves[name] = (histories[0]["evaluations"][:num], rows)
     if not curves:
         raise ValueError(f"no run of {folder} has finished: there is nothing to draw")
-    return comparisons.curve_bands(curves, column.replace("_", " "))
+    return comparisons.curve_bands(curves, label_of(column))
 
 
 def _distributions(folder: Path, metric: str | None) -> Any:
     comparison = load_comparison(folder)
     names = [metric] if metric else [n for n in COMPARED if comparison.statistics[n]]
     table = {
-        _label(name): {
+        label_of(name): {
             algorithm: _values(comparison, algorithm, name)
             for algorithm in comparison.algorithms
         }
@@ -293,7 +304,7 @@ def sweep_figure(sweep: Sweep, metric: str | None = None) -> Any:
             xs.append(point[name])
             ys.append(values)
     series = {key: value for key, value in series.items() if value[0]}
-    return comparisons.setting_curves(series, name, _label(metric))
+    return comparisons.setting_curves(series, name, label_of(metric))
 
 
 def _tradeoff(folder: Path, _: Any) -> Any:
@@ -325,12 +336,6 @@ def _values(comparison: Comparison, name: str, metric: str) -> list[float]:
     return [v for v in comparison.algorithms[name].values[metric] if v is not None]
 
 
-def _label(metric: str) -> str:
-    words = {"qvs": "QVS", "qd_score": "QD score", "soft_qd_score": "Soft QD Score"}
-    words |= {"vendi_score": "Vendi score", "coverage": "coverage (share of cells)"}
-    return words.get(metric, metric.replace("_", " "))
-
-
 KINDS: dict[str, Kind] = {
     "scatter": Kind("run", "the population in behavior space", _scatter),
     "parallel": Kind("run", "every solution across all behaviors", _parallel),
@@ -338,6 +343,7 @@ KINDS: dict[str, Kind] = {
     "cells": Kind("run", "an archive of two behaviors, lit by quality", _cells),
     "quality": Kind("run", "distribution of the qualities", _quality),
     "history": Kind("runs", "mean and best quality against evaluations", _history),
+    "bandwidth": Kind("run", "SQUAD's bandwidth and overlap", _bandwidth),
     "gallery": Kind("run", "best solutions and the ends of behaviors", _gallery),
     "representatives": Kind("run", "the few that light most", _representatives),
     "table": Kind("run", "pictures from low to high in two behaviors", _table),

@@ -104,32 +104,43 @@ def _draw_curve(axes: Any, history: Mapping, metric: str, color: str, label: str
 
 
 def tradeoff(pairs: Sequence[tuple[Case, Record]], setting: str) -> Figure:
-    """Mean quality and Vendi score against a setting, on a logarithmic axis."""
-    rows = sorted((r["config"]["algorithm"][setting], r) for _, r in pairs)
-    x = [value for value, _ in rows]
+    """Mean quality and Vendi score against a setting, a panel per problem."""
+    presets = list(dict.fromkeys(case.preset for case, _ in pairs))
     with matplotlib.rc_context({**STYLE, "axes.spines.right": True}):
-        figure = Figure(figsize=(5.0, 3.2), layout="constrained")
-        left = figure.subplots()
-        right = left.twinx()
-        for axes, metric, color, line in (
-            (left, "mean_quality", COLORS["squad"], "-"),
-            (right, "vendi_score", COLORS["cma_maega"], "--"),
-        ):
-            found = [mean_of(record["metrics"][metric]) for _, record in rows]
-            axes.errorbar(
-                x,
-                [mean.value for mean in found],
-                np.nan_to_num([mean.error for mean in found]),
-                color=color,
-                linestyle=line,
-                marker="o",
-                markersize=3,
-            )
-            axes.set_ylabel(NAMES[metric], color=color)
-            axes.tick_params(axis="y", labelcolor=color)
-        right.grid(False)
-        left.set(xlabel=setting, xscale="log")
+        width = 5.0 if len(presets) == 1 else 3.2 * len(presets)
+        figure = Figure(figsize=(width, 3.2), layout="constrained")
+        grid = figure.subplots(1, len(presets), squeeze=False)[0]
+        for preset, axes in zip(presets, grid, strict=True):
+            found = [r for case, r in pairs if case.preset == preset]
+            _draw_tradeoff(axes, found, setting)
+            if len(presets) > 1:
+                axes.set_title(preset)
     return figure
+
+
+def _draw_tradeoff(left: Any, records: Sequence[Record], setting: str) -> None:
+    """Quality on the left axis, diversity on the right, over a logarithmic one."""
+    rows = sorted(records, key=lambda record: record["config"]["algorithm"][setting])
+    x = [record["config"]["algorithm"][setting] for record in rows]
+    right = left.twinx()
+    for axes, metric, color, line in (
+        (left, "mean_quality", COLORS["squad"], "-"),
+        (right, "vendi_score", COLORS["cma_maega"], "--"),
+    ):
+        found = [mean_of(record["metrics"][metric]) for record in rows]
+        axes.errorbar(
+            x,
+            [mean.value for mean in found],
+            np.nan_to_num([mean.error for mean in found]),
+            color=color,
+            linestyle=line,
+            marker="o",
+            markersize=3,
+        )
+        axes.set_ylabel(NAMES[metric], color=color)
+        axes.tick_params(axis="y", labelcolor=color)
+    right.grid(False)
+    left.set(xlabel=setting, xscale="log")
 
 
 def ablation(pairs: Sequence[tuple[Case, Record]], setting: str) -> Figure:

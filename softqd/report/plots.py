@@ -168,6 +168,27 @@ def history_curves(history: Mapping[str, np.ndarray]) -> Figure:
     return figure
 
 
+def bandwidth_curves(history: Mapping[str, np.ndarray]) -> Figure:
+    """SQUAD's bandwidth, and how much solutions overlap at it, against evaluations."""
+    with matplotlib.rc_context({**STYLE, "axes.spines.right": True}):
+        figure = Figure(figsize=(4.2, 2.8), layout="constrained")
+        left = figure.subplots()
+        right = left.twinx()
+        for axes, name, color, line in (
+            (left, "gamma_sq", MEAN, "-"),
+            (right, "overlap", BEST, "--"),
+        ):
+            y = np.asarray(history[name], float)
+            axes.plot(history["evaluations"], y, line, color=color)
+            axes.set_ylabel(name, color=color)
+            axes.tick_params(axis="y", labelcolor=color)
+            if (y > 0).any():
+                axes.set_yscale("log")
+        right.grid(False)
+        left.set(xlabel="evaluations")
+    return figure
+
+
 def quality_histories(histories: Mapping[str, Mapping[str, list]]) -> Figure:
     """Mean and best quality against evaluations, a panel per problem, a line per seed.
 
@@ -234,6 +255,8 @@ def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[
         "quality": quality_histogram(quality),
         "history": history_curves(result.history),
     }
+    if "overlap" in result.history:
+        figures["bandwidth"] = bandwidth_curves(result.history)
     if behavior.shape[1] > 1:
         figures["value_map"] = value_map(quality, behavior, bounds)
     if problem.render is not None:

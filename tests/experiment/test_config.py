@@ -42,6 +42,7 @@ def test_published_settings(preset, gamma_sq, dim):
         "batch_size": 64,
         "num_neighbors": 15,
         "gamma_sq": gamma_sq,
+        "overlap": "none",
         "optimizer": "adam(0.05)",
         "transform": "logit",
         "repulsion_weight": 0.5,
@@ -55,7 +56,7 @@ def test_published_settings(preset, gamma_sq, dim):
         ("gamma_sq=2", "algorithm", "gamma_sq", 2.0),
         ("gamma_sq=nearest", "algorithm", "gamma_sq", "nearest"),
         ("gamma_sq=[1, 2]", "algorithm", "gamma_sq", [1.0, 2.0]),
-        ("num_neighbors=none", "algorithm", "num_neighbors", "none"),
+        ("num_neighbors=none", "algorithm", "num_neighbors", 15),
         ("protect_quality=True", "algorithm", "protect_quality", True),
         ("algorithm.batch_size=8", "algorithm", "batch_size", 8),
         ("problem.behavior_dim=2", "problem", "behavior_dim", 2),
@@ -86,7 +87,7 @@ def test_settings_reach_their_argument(assignment, table, name, value):
             "num_neighbors=many",
             "num_neighbors must be a whole number, or none; got 'many'",
         ),
-        ("protect_quality=1", "protect_quality must be true or false; got 1"),
+        ("protect_quality=1", "protect_quality must be true or false, or none; got 1"),
         ("optimizer=0.1", "optimizer must be an optax optimizer such as adam"),
         ("optimizer=adam", "optimizer 'adam' cannot be read"),
         ("optimizer=adm(0.1)", "unknown optax function 'adm'; did you mean 'adam'"),
@@ -161,3 +162,14 @@ def test_bad_files(tmp_path, text, message):
 def test_missing_file(tmp_path):
     with pytest.raises(ConfigError, match="there is no configuration"):
         config.from_file(tmp_path / "nothing.toml")
+
+
+def test_defaults_follow_the_setting_they_depend_on():
+    published = config.from_name("lp-easy")
+    tuning = config.with_settings(published, ["gamma_sq=none"])["algorithm"]
+    assert (tuning["num_neighbors"], tuning["transform"]) == (8, "identity")
+    assert (tuning["repulsion_weight"], tuning["protect_quality"]) == (1.0, True)
+    kept = config.with_settings(published, ["gamma_sq=none", "transform=probit"])
+    assert kept["algorithm"] == {**tuning, "transform": "probit"}
+    back = config.with_settings(kept, ["gamma_sq=0.1", "transform=none"])
+    assert back["algorithm"] == published["algorithm"]

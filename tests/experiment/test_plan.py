@@ -105,7 +105,7 @@ def test_one_algorithm_comes_with_several_settings(bowl):
     settings = ["wide.gamma_sq=2", "very-wide.gamma_sq=9"]
     _, methods = methods_of(bowl, algorithms, settings)
     found = {m.name: m.config["algorithm"]["gamma_sq"] for m in methods}
-    assert found == {"squad": 1.0, "wide": 2.0, "very-wide": 9.0}
+    assert found == {"squad": "none", "wide": 2.0, "very-wide": 9.0}
     assert {m.config["algorithm"]["name"] for m in methods} == {"squad"}
     folders = [folder_of(Path("out"), m, 3).as_posix() for m in methods]
     assert folders[1] == "out/wide/seed_3"

@@ -75,8 +75,8 @@ def fake_run(kept, monkeypatch):
 def test_every_case_has_settings_that_exist(name, quick):
     for case in REPRODUCTIONS[name].cases:
         config = config_of(case, quick)
-        for text in case.settings:
-            key, _, value = text.partition("=")
+        last = dict(text.split("=", 1) for text in case.settings)
+        for key, value in last.items():
             assert str(config["algorithm"][key]).lower() in (value, f"{value}.0")
         assert config["run"]["iterations"] // config["run"]["log_every"] <= 50
         assert "seed" not in config["run"]
@@ -222,3 +222,9 @@ def test_records_of_the_results_page_are_what_would_be_run():
             assert entry["config"][table] == known, entry["name"]
         assert entry["config"]["run"]["iterations"] == config["run"]["iterations"]
         assert entry["config"]["run"]["cells"] == config["run"]["cells"]
+
+
+def test_the_sweep_of_the_overlap_holds_the_default():
+    found = [config_of(case)["algorithm"] for case in REPRODUCTIONS["overlap"].cases]
+    labels = [case.label for case in REPRODUCTIONS["overlap"].cases]
+    assert labels == [f"overlap {settings['overlap']:g}" for settings in found]

@@ -10,7 +10,7 @@ from softqd.experiment.plan import grid_methods
 
 # Numbers that may differ between the lanes of one program, and sizes for tests.
 NUMBERS = {
-    "squad": {"gamma_sq": 0.1, "repulsion_weight": 1.0, "optimizer": "adam(0.2)"},
+    "squad": {"overlap": 0.1, "repulsion_weight": 0.5, "optimizer": "adam(0.2)"},
     "cma_mega": {"sigma0": 0.1, "optimizer": "adam(0.2)"},
     "cma_maega": {"sigma0": 0.1, "learning_rate": 0.5},
     "sep_cma_mae": {"sigma0": 0.1, "learning_rate": 0.5},

@@ -82,6 +82,19 @@ def test_kinds_of_one_run(folders):
     np.testing.assert_array_equal(lines[0].get_ydata(), [0, 1, 2])
 
 
+def test_bandwidth_and_overlap_of_a_run(folders, tmp_path):
+    run = softqd.load(folders / "run")
+    gamma_sq, overlap = np.array([3.0, 2.0, 1.0]), np.array([0.4, 0.2, 0.1])
+    history = {**run.history, "gamma_sq": gamma_sq, "overlap": overlap}
+    dataclasses.replace(run, history=history).save(tmp_path)
+    left, right = draw_figure("bandwidth", [tmp_path]).axes
+    np.testing.assert_array_equal(left.lines[0].get_ydata(), [3, 2, 1])
+    np.testing.assert_array_equal(right.lines[0].get_ydata(), [0.4, 0.2, 0.1])
+    assert right.get_yscale() == "log"
+    with pytest.raises(ValueError, match="needs a run of SQUAD, which logs overlap"):
+        draw_figure("bandwidth", [folders / "run"])
+
+
 def test_several_runs_side_by_side(folders):
     runs = [folders / "comparison" / name / "seed_1" for name in ("squad", "dns")]
     titles = [axes.get_title() for axes in draw_figure("history", runs).axes]
@@ -94,7 +107,7 @@ def test_curves_are_means_of_the_histories(folders):
     axes = draw_figure("curves", [folders / "comparison"], "max_quality").axes[0]
     np.testing.assert_allclose(axes.lines[1].get_ydata(), 2.0 * np.arange(3) + 1)
     np.testing.assert_array_equal(axes.lines[1].get_xdata(), [0, 10, 20])
-    assert axes.get_ylabel() == "max quality"
+    assert axes.get_ylabel() == "best quality"
 
 
 def test_distributions_of_one_metric_or_all(folders):
