@@ -186,6 +186,7 @@ def bandwidth_curves(history: Mapping[str, np.ndarray]) -> Figure:
                 axes.set_yscale("log")
         right.grid(False)
         left.set(xlabel="evaluations")
+        left.locator_params(axis="x", nbins=4)
     return figure
 
 
