@@ -183,7 +183,6 @@ def squad(
     }
     _check_settings(**settings)
     others = min(num_neighbors, n - 1)
-
     is_tuning = gamma_sq is None and others > 0
 
     def target_at(iteration: Array, horizon: Array) -> Array:
@@ -268,7 +267,8 @@ def squad(
                 total += found * size
                 if is_tuning:
                     leaving = crowding(overlaps, others) * weight / jnp.sqrt(gamma)
-                    push += (leaving * old.quality)[:, None] * state.direction[rows]
+                    leaving *= jnp.maximum(old.quality, 0.0)  # the dark ones stay
+                    push += leaving[:, None] * state.direction[rows]
                     steered = steer(gammas, found, target, size / n, GAMMA_LIMITS)
                     gammas = jnp.where(light > 0, steered, gammas)
             # Computed once: its consumers would each compute it again.
