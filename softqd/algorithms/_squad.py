@@ -20,8 +20,6 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.algorithms._bandwidth import (
-    GAMMA_LIMITS,
-    PACE_LIMITS,
     REACH,
     annealed,
     crowding,
@@ -29,7 +27,8 @@ from softqd.algorithms._bandwidth import (
     mean_overlap,
     overlap_at,
     scale_of,
-    steer,
+    steer_gamma_sq,
+    steer_pace,
 )
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
@@ -224,11 +223,9 @@ def squad(
         key, order_key, evaluate_key = jax.random.split(state.key, 3)
         order = jax.random.permutation(order_key, n)
         z, quality = to_z(state.behavior), state.quality
-        gammas = target = reach = state.gamma_sq
+        gammas = state.gamma_sq
         if is_tuning:
             root = safe_sqrt(quality)
-            target = target_at(state.iteration, state.horizon)
-            reach = annealed(REACH, state.iteration, state.horizon)
         else:
             # The published runs clip the first cached qualities up to this floor.
             floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
@@ -236,10 +233,12 @@ def squad(
             if gamma_sq is not None:
                 gammas = _bandwidth(gamma_sq, state.iteration, z)
         weight = _at(repulsion_weight, state.iteration, z.dtype)
+        light = root.mean()
+        unit = jnp.where(light > 0, light, 1.0)
 
         def update_batch(cache, start, size):
             """Evaluate, step, re-evaluate the batch ``order[start : start + size]``."""
-            all_z, all_root, gammas, pace, total = cache
+            all_z, all_root = cache
             rows = jax.lax.dynamic_slice_in_dim(order, start, size)
             solutions, moments = jax.tree.map(
                 lambda x: x[rows], (state.solutions, state.optimizer)
@@ -255,50 +254,53 @@ def squad(
 
             gamma = gammas[rows] if gammas.ndim else jnp.full((size,), gammas)
             pull, push = jnp.ones_like(old.quality), jnp.zeros_like(batch_z)
+            overlaps = jnp.zeros_like(old.quality)
             if num_neighbors != 0:
                 place = start + jnp.arange(size)
                 rep = repulsion(batch_z, place, all_z, all_root, gamma, num_neighbors)
                 pull, push = cotangents(
                     old.quality, rep, gamma, weight, protect_quality
                 )
-                light = all_root.mean()
-                overlaps = rep.overlap / jnp.where(light > 0, light, 1.0)
-                found = mean_overlap(overlaps)
-                total += found * size
+                overlaps = rep.overlap / unit
                 if is_tuning:
                     leaving = crowding(overlaps, others) * weight / jnp.sqrt(gamma)
                     leaving *= jnp.maximum(old.quality, 0.0)  # the dark ones stay
                     push += leaving[:, None] * state.direction[rows]
-                    steered = steer(gammas, found, target, size / n, GAMMA_LIMITS)
-                    gammas = jnp.where(light > 0, steered, gammas)
             # Computed once: its consumers would each compute it again.
             gradient = jax.lax.optimization_barrier(pullback(pull, push))
-            if is_tuning:
-                gradient = _in_units_of_batch(gradient)
             # Optax descends: it is handed the negative of the ascent direction.
-            descent = jax.tree.map(jnp.negative, gradient)
+            ascent = _in_units_of_batch(gradient) if is_tuning else gradient
+            descent = jax.tree.map(jnp.negative, ascent)
             updates, moments = jax.vmap(optimizer.update)(descent, moments, solutions)
             if is_tuning:
-                updates = jax.tree.map(lambda x: x * pace.astype(x.dtype), updates)
+                updates = jax.tree.map(
+                    lambda x: x * state.pace.astype(x.dtype), updates
+                )
             solutions = jax.vmap(optax.apply_updates)(solutions, updates)
 
             new = evaluation.evaluate(problem, solutions, keys[1])
-            new_z = to_z(new.behavior)
-            if is_tuning:
-                moved = jnp.sqrt(jnp.sum((new_z - batch_z) ** 2, axis=1).mean())
-                most = reach * jnp.sqrt(gammas)
-                pace = steer(pace, moved, most, size / n, PACE_LIMITS)
-            all_z = _write(all_z, new_z, start)
+            all_z = _write(all_z, to_z(new.behavior), start)
             all_root = _write(all_root, safe_sqrt(new.quality), start)
             finite = _row_finite((gradient, old, new))
-            cache = all_z, all_root, gammas, pace, total
-            return cache, (solutions, moments, new, finite)
+            outputs = solutions, moments, new, finite, overlaps
+            return (all_z, all_root), outputs
 
         # The cache follows the random order, so that a batch is a contiguous slice.
-        cache = z[order], root[order], gammas, state.pace, jnp.zeros((), z.dtype)
-        (*_, gammas, pace, total), outputs = _over_batches(update_batch, cache, n, m)
+        cache = z[order], root[order]
+        _, (*outputs, overlaps) = _over_batches(update_batch, cache, n, m)
         places = jnp.zeros_like(order).at[order].set(jnp.arange(n), unique_indices=True)
         solutions, moments, new, finite = jax.tree.map(lambda x: x[places], outputs)
+
+        found = mean_overlap(overlaps)
+        next_gamma_sq, next_pace = state.gamma_sq, state.pace
+        if is_tuning:
+            target = target_at(state.iteration, state.horizon)
+            # Where no solution shines, none overlaps, at any bandwidth.
+            seen = jnp.where(light > 0, found, target)
+            next_gamma_sq = steer_gamma_sq(gammas, seen, target, others)
+            moved = jnp.sqrt(jnp.sum((to_z(new.behavior) - z) ** 2, axis=1).mean())
+            reach = annealed(REACH, state.iteration, state.horizon)
+            next_pace = steer_pace(state.pace, moved, reach * jnp.sqrt(gammas))
 
         new_state = SquadState(
             key=key,
@@ -308,8 +310,8 @@ def squad(
             quality=new.quality,
             behavior=new.behavior,
             optimizer=moments,
-            gamma_sq=gammas if is_tuning else state.gamma_sq,
-            pace=pace,
+            gamma_sq=next_gamma_sq,
+            pace=next_pace,
             horizon=state.horizon,
             direction=state.direction,
         )
@@ -320,8 +322,8 @@ def squad(
             is_finite=finite,
             clipped_behaviors=is_outside(problem, new.behavior).sum(),
             gamma_sq=gammas.mean(),
-            overlap=total / n,
-            pace=pace,
+            overlap=found,
+            pace=state.pace,
             repulsion_weight=weight,
         )
         return new_state, info
