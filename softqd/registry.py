@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from softqd import algorithms, problems
-from softqd.algorithms._squad import form_of as squad_form_of
+from softqd.algorithms._squad_settings import form_of as squad_form_of
 
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,
