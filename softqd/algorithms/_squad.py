@@ -31,6 +31,7 @@ from softqd.algorithms._bandwidth import (
 )
 from softqd.algorithms._squad_settings import BANDWIDTH_RULES, Settings, settings_of
 from softqd.algorithms._start import evaluate_first, first_solutions
+from softqd.algorithms._winning import winning
 from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
 from softqd.ops import evaluation
 from softqd.ops.transforms import behavior_transform, is_outside
@@ -38,6 +39,8 @@ from softqd.types import Algorithm, Key, Population, Problem
 
 # Iterations that the target of the overlap falls over where a run does not say.
 HORIZON = 1000
+# A solution that wins less than this counts as if it won this.
+_LEAST_SHARE = 1e-3
 
 
 class SquadState(NamedTuple):
@@ -150,6 +153,15 @@ def squad(
         repulsion_weight=repulsion_weight,
         protect_quality=protect_quality,
     )
+    shown = settings._asdict()
+    del shown["num_points"]
+    return assemble("squad", problem, settings, shown)
+
+
+def assemble(
+    name: str, problem: Problem, settings: Settings, shown: dict[str, Any]
+) -> Algorithm:
+    """The algorithm with these settings, of which it shows ``shown``."""
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
         return _init(settings, problem, key, solutions)
@@ -176,8 +188,8 @@ def squad(
         step=Partial(step, problem),
         population=population,
         problem=problem,
-        name="squad",
-        settings=settings._asdict(),
+        name=name,
+        settings=shown,
         plan=plan,
     )
 
@@ -218,6 +230,7 @@ class _Shared(NamedTuple):
     state: SquadState
     order: Int[Array, " n"]
     evaluate_key: Key
+    points_key: Key
     to_z: Callable  # from behaviors to where repulsion acts
     gamma_sq: Array  # a scalar or one per solution
     weight: Float[Array, ""]
@@ -239,7 +252,8 @@ def _step(
     light = root.mean()
     is_lit = light > 0
     light = jnp.where(is_lit, light, 1.0)
-    shared = _Shared(state, order, evaluate_key, to_z, gamma_sq, weight, light)
+    keys = evaluate_key, jax.random.fold_in(order_key, 0)
+    shared = _Shared(state, order, *keys, to_z, gamma_sq, weight, light)
 
     def update(cache, start, size):
         return _update_batch(settings, problem, shared, cache, start, size)
@@ -313,8 +327,16 @@ def _update_batch(
     gamma_sq = gamma_sq[rows] if gamma_sq.ndim else jnp.full((size,), gamma_sq)
     pull, push = jnp.ones_like(old.quality), jnp.zeros_like(z)
     overlaps = jnp.zeros_like(old.quality)
-    if settings.num_neighbors != 0:
-        place = start + jnp.arange(size)
+    place = start + jnp.arange(size)
+    if settings.num_points:
+        key = jax.random.fold_in(shared.points_key, start)
+        sigma = jnp.sqrt(gamma_sq / 8.0)
+        won = winning(key, z, place, all_z, all_root, sigma, settings.num_points)
+        # The dark ones are pulled up.
+        pull = jnp.where(old.quality > 0, won.share, 1.0)
+        push = jnp.maximum(old.quality, 0.0)[:, None] * won.push
+        overlaps = 1.0 / jnp.maximum(won.share, _LEAST_SHARE) - 1.0
+    elif settings.num_neighbors != 0:
         rep = repulsion(z, place, all_z, all_root, gamma_sq, settings.num_neighbors)
         protect = settings.protect_quality
         pull, push = cotangents(old.quality, rep, gamma_sq, shared.weight, protect)

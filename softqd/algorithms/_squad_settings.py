@@ -46,6 +46,7 @@ class Settings(NamedTuple):
     transform: str | Callable
     repulsion_weight: float | optax.Schedule
     protect_quality: bool
+    num_points: int = 0  # where the score itself is climbed
 
     @property
     def others(self) -> int:
@@ -72,11 +73,16 @@ def settings_of(**given: Any) -> Settings:
     form = form_of(given["gamma_sq"])._asdict()
     missing = {name: value for name, value in form.items() if given[name] is None}
     settings = Settings(**given | missing)
-    _check(settings)
+    check_settings(settings)
     return settings
 
 
-def _check(settings: Settings) -> None:
+def check_settings(settings: Settings) -> None:
+    """Refuse what is out of range.
+
+    Raises:
+        ValueError: If a setting is.
+    """
     n, gamma_sq, overlap = (
         settings.population_size,
         settings.gamma_sq,
