@@ -3,11 +3,12 @@
 Usage: python benchmarks/self_tuning_cost.py [--presets lp-easy,lp-hard]
            [--iterations 100] [--repeats 5]
 
-The floor: beyond the published form, a batch sums the overlaps of its members, measures
-how far they moved, and scales its gradient and its steps: M (k + 2 d + 2 p) operations
-beside the M N d of its distances, for M members with p numbers each, k neighbors and d
-behaviors among N; and once per iteration N d for the scale of the behaviors. No pass
-over the distances is added.
+The floor: beyond the published form, a batch scales its gradient and its steps, 3 M p
+operations beside the M N d of its distances, for M members with p numbers each and d
+behaviors among N; and once per iteration the scale of the behaviors, how far they moved
+and the mean overlap take a few N d. No pass over the distances is added. On a GPU such
+small programs take as long as it takes to launch their kernels, of which these steps
+add some.
 
 Prints seconds of both forms, taken in turns, and the ratio of their medians: with the
 same number of neighbors, and with the defaults, where the self-tuning form has fewer.

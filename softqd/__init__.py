@@ -17,6 +17,7 @@ from softqd.algorithms import (
     dns_g,
     ga_me,
     sep_cma_mae,
+    soft_qd_ascent,
     squad,
 )
 from softqd.experiment.checkpoint import CheckpointError
@@ -70,6 +71,7 @@ __all__ = [
     "run",
     "select",
     "sep_cma_mae",
+    "soft_qd_ascent",
     "soft_qd_score",
     "squad",
     "squad_objective",

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from softqd import algorithms, problems
-from softqd.algorithms._squad import form_of as squad_form_of
+from softqd.algorithms._soft_qd_ascent import form_of as ascent_form_of
+from softqd.algorithms._squad_settings import form_of as squad_form_of
 
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,
@@ -25,18 +26,21 @@ ALGORITHMS: dict[str, Callable] = {
     "dns_g": algorithms.dns_g,
     "ga_me": algorithms.ga_me,
     "sep_cma_mae": algorithms.sep_cma_mae,
+    "soft_qd_ascent": algorithms.soft_qd_ascent,
     "squad": algorithms.squad,
 }
 
 # Defaults of arguments that are objects, as configurations spell them.
 DEFAULT_TEXTS: dict[str, dict[str, Any]] = {
-    name: {"optimizer": "adam(0.05)"} for name in ("cma_maega", "cma_mega", "squad")
+    name: {"optimizer": "adam(0.05)"}
+    for name in ("cma_maega", "cma_mega", "soft_qd_ascent", "squad")
 }
 
 # Settings whose default depends on another setting: its name, and from its value to
 # the defaults.
 DEPENDENT_DEFAULTS: dict[str, tuple[str, Callable]] = {
-    "squad": ("gamma_sq", squad_form_of)
+    "soft_qd_ascent": ("sigma", ascent_form_of),
+    "squad": ("gamma_sq", squad_form_of),
 }
 
 # What to type for settings without a default, as an example.
@@ -96,6 +100,7 @@ def _published(
     branching = {"signed_quality": True, **_PYRIBS}
     return {
         "squad": {"gamma_sq": squad},
+        "soft_qd_ascent": {},
         "cma_mega": {
             "optimizer": f"adam({mega[0]})",
             "sigma0": mega[1],
@@ -121,8 +126,10 @@ def _published(
 
 # Sizes of the published runs on Latent Space Illumination, and their iterations.
 _FINE = {"cells": 40_000, "batch_size": 16}
+_LSI_ASCENT = {"population_size": 256, "batch_size": 8, "optimizer": "adam(0.1)"}
 _LSI_SIZES: dict[str, dict[str, Any]] = {
-    "squad": {"population_size": 256, "batch_size": 8, "optimizer": "adam(0.1)"},
+    "squad": _LSI_ASCENT,
+    "soft_qd_ascent": _LSI_ASCENT,
     "cma_mega": {"num_emitters": 1, **_FINE},
     "cma_maega": {"num_emitters": 1, **_FINE},
     "sep_cma_mae": {"num_emitters": 1, **_FINE},

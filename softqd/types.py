@@ -203,7 +203,8 @@ class Problem:
         quality_bounds: ``(low, high)`` of the quality, for reports only.
         render: One solution to an image ``(height, width, 3)`` in [0, 1].
         sample_evaluations: Evaluations that one call of ``sample`` spends.
-        behavior_names: One word or two per behavior dimension, for figures.
+        behavior_names: One word or two per behavior dimension, for figures, with the
+            unit in brackets where there is one: ``"age (years)"``.
         target: Image ``(height, width, 3)`` to show beside rendered solutions.
 
     Raises:

@@ -5,6 +5,16 @@ from softqd.algorithms._cma_mega import cma_mega
 from softqd.algorithms._dns import dns, dns_g
 from softqd.algorithms._ga_me import ga_me
 from softqd.algorithms._sep_cma_mae import sep_cma_mae
+from softqd.algorithms._soft_qd_ascent import soft_qd_ascent
 from softqd.algorithms._squad import squad
 
-__all__ = ["cma_maega", "cma_mega", "dns", "dns_g", "ga_me", "sep_cma_mae", "squad"]
+__all__ = [
+    "cma_maega",
+    "cma_mega",
+    "dns",
+    "dns_g",
+    "ga_me",
+    "sep_cma_mae",
+    "soft_qd_ascent",
+    "squad",
+]

@@ -28,9 +28,6 @@ from softqd.types import Problem
 # The target falls by this factor from the first iteration to the last: spread, then
 # polish.
 ANNEALING = 30.0
-# Share of the way to the target, on a logarithmic scale, that gamma_sq goes in one
-# iteration.
-GAIN = 0.5
 # How far solutions go in the last iteration, in bandwidths, root mean square.
 REACH = 0.2
 # Limits of gamma_sq, in squared standard deviations of the population, and of the pace.
@@ -141,24 +138,42 @@ def first_gamma_sq(
     return jnp.exp((low + high) / 2)
 
 
-def steer(
-    value: Float[Array, ""],
-    found: Float[Array, ""],
+def steer_gamma_sq(
+    gamma_sq: Float[Array, ""],
+    overlap: Float[Array, ""],
     target: Float[Array, ""],
-    share: float,
-    limits: tuple[float, float],
+    others: int,
 ) -> Float[Array, ""]:
-    """The next value of what is steered, after a share of the population.
+    """The next iteration's bandwidth, from the overlap that this one's led to."""
+    return _steer(
+        gamma_sq, overlap, target, overlap_slope(target, others), GAMMA_LIMITS
+    )
+
+
+def steer_pace(
+    pace: Float[Array, ""], moved: Float[Array, ""], most: Float[Array, ""]
+) -> Float[Array, ""]:
+    """The next iteration's pace, from how far solutions moved and should at most."""
+    return _steer(pace, moved, most, 1.0, PACE_LIMITS)
+
+
+def overlap_slope(target: Float[Array, ""], others: int) -> Float[Array, ""]:
+    r"""By what power of gamma_sq an overlap grows at most, near a target.
+
+    An overlap $o = \sum_j K_j$ grows by the power $\sum_j (K_j / o) \log(1 / K_j)$,
+    which is the entropy of the shares $K_j / o$ less $\log o$. It is largest where all
+    neighbors are at one distance, so that a step by it does not overshoot.
 
     Args:
-        value: The bandwidth or the pace now.
-        found: What it led to.
-        target: What it should lead to.
-        share: Size of the batch over size of the population.
-        limits: Lowest and highest value.
+        target: The overlap.
+        others: Number of neighbors.
     """
-    gain = 1.0 - (1.0 - GAIN) ** share
+    return jnp.maximum(jnp.log(others / target), 1.0)
+
+
+def _steer(value, found, target, slope, limits):
+    """Go where what was found meets its target, if it grows by the power ``slope``."""
     error = jnp.log(target) - jnp.log(jnp.maximum(found, _FAINT))
     # At most a factor of e in one iteration.
-    step = gain * jnp.clip(error, -1 / GAIN, 1 / GAIN)
+    step = jnp.clip(error / slope, -1.0, 1.0)
     return jnp.clip(value * jnp.exp(step), *limits)

@@ -14,14 +14,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.algorithms._bandwidth import (
-    GAMMA_LIMITS,
-    PACE_LIMITS,
     REACH,
     annealed,
     crowding,
@@ -29,37 +26,21 @@ from softqd.algorithms._bandwidth import (
     mean_overlap,
     overlap_at,
     scale_of,
-    steer,
+    steer_gamma_sq,
+    steer_pace,
 )
+from softqd.algorithms._squad_settings import BANDWIDTH_RULES, Settings, settings_of
 from softqd.algorithms._start import evaluate_first, first_solutions
+from softqd.algorithms._winning import winning
 from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
 from softqd.ops import evaluation
-from softqd.ops.checks import check_count, is_concrete
-from softqd.ops.distances import mean_nearest_dist_sq
-from softqd.ops.transforms import behavior_transform, is_outside, transform_function
+from softqd.ops.transforms import behavior_transform, is_outside
 from softqd.types import Algorithm, Key, Population, Problem
 
-
-class Form(NamedTuple):
-    """What settings are that are not given."""
-
-    num_neighbors: int
-    overlap: Any  # of the published form: None
-    transform: str
-    repulsion_weight: float
-    protect_quality: bool
-
-
-PUBLISHED = Form(15, None, "logit", 0.5, False)
-SELF_TUNING = Form(8, 0.05, "identity", 1.0, True)
 # Iterations that the target of the overlap falls over where a run does not say.
 HORIZON = 1000
-
-# The two bandwidth rules of the authors' program: from behaviors to gamma_sq.
-BANDWIDTH_RULES: dict[str, Callable] = {
-    "nearest": mean_nearest_dist_sq,
-    "inverse_nearest": lambda z: 1.0 / jnp.maximum(mean_nearest_dist_sq(z), 1e-12),
-}
+# A solution that wins less than this counts as if it won this.
+_LEAST_SHARE = 1e-3
 
 
 class SquadState(NamedTuple):
@@ -161,176 +142,39 @@ def squad(
         >>> int(info.evaluations)
         64
     """
-    form = form_of(gamma_sq)
-    num_neighbors = form.num_neighbors if num_neighbors is None else num_neighbors
-    last_overlap: Any = form.overlap if overlap is None else overlap
-    transform = form.transform if transform is None else transform
-    if repulsion_weight is None:
-        repulsion_weight = form.repulsion_weight
-    if protect_quality is None:
-        protect_quality = form.protect_quality
-    n, m = population_size, batch_size
-    settings = {
-        "population_size": n,
-        "batch_size": m,
-        "num_neighbors": num_neighbors,
-        "gamma_sq": gamma_sq,
-        "overlap": last_overlap,
-        "optimizer": optimizer,
-        "transform": transform,
-        "repulsion_weight": repulsion_weight,
-        "protect_quality": protect_quality,
-    }
-    _check_settings(**settings)
-    others = min(num_neighbors, n - 1)
-    is_tuning = gamma_sq is None and others > 0
+    settings = settings_of(
+        population_size=population_size,
+        batch_size=batch_size,
+        num_neighbors=num_neighbors,
+        gamma_sq=gamma_sq,
+        overlap=overlap,
+        optimizer=optimizer,
+        transform=transform,
+        repulsion_weight=repulsion_weight,
+        protect_quality=protect_quality,
+    )
+    shown = settings._asdict()
+    del shown["num_points"]
+    return assemble("squad", problem, settings, shown)
 
-    def target_at(iteration: Array, horizon: Array) -> Array:
-        """What the overlap shall be; at most half of what coinciding solutions have."""
-        return jnp.minimum(overlap_at(last_overlap, iteration, horizon), others / 2)
+
+def assemble(
+    name: str, problem: Problem, settings: Settings, shown: dict[str, Any]
+) -> Algorithm:
+    """The algorithm with these settings, of which it shows ``shown``."""
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
-        key, sample_key, evaluate_key = jax.random.split(key, 3)
-        first, drawn = first_solutions(problem, sample_key, solutions, n, m)
-        found, spent = evaluate_first(problem, first, evaluate_key, m)
-        b = found.behavior
-        iteration, horizon = jnp.int32(0), jnp.int32(HORIZON)
-        gamma, direction = jnp.ones((), b.dtype), jnp.zeros_like(b)
-        if is_tuning:
-            z = behavior_transform(problem, b.shape[1], transform)(b)
-            target = target_at(iteration, horizon)
-            gamma = first_gamma_sq(scale_of(problem, z)(z), others, target)
-            direction = jax.random.normal(jax.random.fold_in(key, 0), b.shape, b.dtype)
-        return SquadState(
-            key=key,
-            iteration=iteration,
-            init_evaluations=jnp.int32(drawn + spent),
-            solutions=first,
-            quality=found.quality,
-            behavior=b,
-            optimizer=jax.vmap(optimizer.init)(first),
-            gamma_sq=gamma,
-            pace=jnp.ones((), b.dtype),
-            horizon=horizon,
-            direction=direction,
-        )
+        return _init(settings, problem, key, solutions)
 
     def step(problem: Problem, state: SquadState) -> tuple[SquadState, SquadInfo]:
-        to_space = behavior_transform(problem, state.behavior.shape[1], transform)
-        to_z = to_space
-        if is_tuning:
-            scale = scale_of(problem, to_space(state.behavior))
-            to_z = lambda b: scale(to_space(b))  # noqa: E731
-        key, order_key, evaluate_key = jax.random.split(state.key, 3)
-        order = jax.random.permutation(order_key, n)
-        z, quality = to_z(state.behavior), state.quality
-        gammas = target = reach = state.gamma_sq
-        if is_tuning:
-            root = safe_sqrt(quality)
-            target = target_at(state.iteration, state.horizon)
-            reach = annealed(REACH, state.iteration, state.horizon)
-        else:
-            # The published runs clip the first cached qualities up to this floor.
-            floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
-            root = jnp.sqrt(jnp.maximum(quality, floor.astype(quality.dtype)))
-            if gamma_sq is not None:
-                gammas = _bandwidth(gamma_sq, state.iteration, z)
-        weight = _at(repulsion_weight, state.iteration, z.dtype)
-
-        def update_batch(cache, start, size):
-            """Evaluate, step, re-evaluate the batch ``order[start : start + size]``."""
-            all_z, all_root, gammas, pace, total = cache
-            rows = jax.lax.dynamic_slice_in_dim(order, start, size)
-            solutions, moments = jax.tree.map(
-                lambda x: x[rows], (state.solutions, state.optimizer)
-            )
-            keys = (None, None)
-            if problem.is_stochastic:
-                keys = jax.random.split(jax.random.fold_in(evaluate_key, start))
-            old, batch_z, pullback = evaluation.evaluate_with_vjp(
-                problem, solutions, keys[0], to_z
-            )
-            all_z = _write(all_z, batch_z, start)
-            all_root = _write(all_root, safe_sqrt(old.quality), start)
-
-            gamma = gammas[rows] if gammas.ndim else jnp.full((size,), gammas)
-            pull, push = jnp.ones_like(old.quality), jnp.zeros_like(batch_z)
-            if num_neighbors != 0:
-                place = start + jnp.arange(size)
-                rep = repulsion(batch_z, place, all_z, all_root, gamma, num_neighbors)
-                pull, push = cotangents(
-                    old.quality, rep, gamma, weight, protect_quality
-                )
-                light = all_root.mean()
-                overlaps = rep.overlap / jnp.where(light > 0, light, 1.0)
-                found = mean_overlap(overlaps)
-                total += found * size
-                if is_tuning:
-                    leaving = crowding(overlaps, others) * weight / jnp.sqrt(gamma)
-                    leaving *= jnp.maximum(old.quality, 0.0)  # the dark ones stay
-                    push += leaving[:, None] * state.direction[rows]
-                    steered = steer(gammas, found, target, size / n, GAMMA_LIMITS)
-                    gammas = jnp.where(light > 0, steered, gammas)
-            # Computed once: its consumers would each compute it again.
-            gradient = jax.lax.optimization_barrier(pullback(pull, push))
-            if is_tuning:
-                gradient = _in_units_of_batch(gradient)
-            # Optax descends: it is handed the negative of the ascent direction.
-            descent = jax.tree.map(jnp.negative, gradient)
-            updates, moments = jax.vmap(optimizer.update)(descent, moments, solutions)
-            if is_tuning:
-                updates = jax.tree.map(lambda x: x * pace.astype(x.dtype), updates)
-            solutions = jax.vmap(optax.apply_updates)(solutions, updates)
-
-            new = evaluation.evaluate(problem, solutions, keys[1])
-            new_z = to_z(new.behavior)
-            if is_tuning:
-                moved = jnp.sqrt(jnp.sum((new_z - batch_z) ** 2, axis=1).mean())
-                most = reach * jnp.sqrt(gammas)
-                pace = steer(pace, moved, most, size / n, PACE_LIMITS)
-            all_z = _write(all_z, new_z, start)
-            all_root = _write(all_root, safe_sqrt(new.quality), start)
-            finite = _row_finite((gradient, old, new))
-            cache = all_z, all_root, gammas, pace, total
-            return cache, (solutions, moments, new, finite)
-
-        # The cache follows the random order, so that a batch is a contiguous slice.
-        cache = z[order], root[order], gammas, state.pace, jnp.zeros((), z.dtype)
-        (*_, gammas, pace, total), outputs = _over_batches(update_batch, cache, n, m)
-        places = jnp.zeros_like(order).at[order].set(jnp.arange(n), unique_indices=True)
-        solutions, moments, new, finite = jax.tree.map(lambda x: x[places], outputs)
-
-        new_state = SquadState(
-            key=key,
-            iteration=state.iteration + 1,
-            init_evaluations=state.init_evaluations,
-            solutions=solutions,
-            quality=new.quality,
-            behavior=new.behavior,
-            optimizer=moments,
-            gamma_sq=gammas if is_tuning else state.gamma_sq,
-            pace=pace,
-            horizon=state.horizon,
-            direction=state.direction,
-        )
-        info = SquadInfo(
-            evaluations=jnp.int32(2 * n),
-            gradient_evaluations=jnp.int32(n),
-            vector_jacobian_products=jnp.int32(n),
-            is_finite=finite,
-            clipped_behaviors=is_outside(problem, new.behavior).sum(),
-            gamma_sq=gammas.mean(),
-            overlap=total / n,
-            pace=pace,
-            repulsion_weight=weight,
-        )
-        return new_state, info
+        return _step(settings, problem, state)
 
     def plan(state, num_iterations, max_evaluations):
         """Tell the state how long the run will be."""
         horizon = num_iterations
         if max_evaluations is not None:
-            spare = (max_evaluations - state.init_evaluations) // (2 * n)
+            spare = max_evaluations - state.init_evaluations
+            spare //= 2 * settings.population_size
             horizon = spare if horizon is None else jnp.minimum(horizon, spare)
         horizon = state.horizon if horizon is None else horizon
         return state._replace(horizon=jnp.full_like(state.horizon, horizon))
@@ -344,72 +188,204 @@ def squad(
         step=Partial(step, problem),
         population=population,
         problem=problem,
-        name="squad",
-        settings=settings,
+        name=name,
+        settings=shown,
         plan=plan,
     )
 
 
-def form_of(gamma_sq: Any) -> Form:
-    """The defaults that depend on whether the bandwidth sets itself."""
-    return SELF_TUNING if gamma_sq is None else PUBLISHED
+def _init(
+    settings: Settings, problem: Problem, key: Key, solutions: PyTree | None
+) -> SquadState:
+    n, m = settings.population_size, settings.batch_size
+    key, sample_key, evaluate_key = jax.random.split(key, 3)
+    first, drawn = first_solutions(problem, sample_key, solutions, n, m)
+    found, spent = evaluate_first(problem, first, evaluate_key, m)
+    b = found.behavior
+    iteration, horizon = jnp.int32(0), jnp.int32(HORIZON)
+    gamma, direction = jnp.ones((), b.dtype), jnp.zeros_like(b)
+    if settings.is_tuning:
+        z = behavior_transform(problem, b.shape[1], settings.transform)(b)
+        target = _target(settings, iteration, horizon)
+        gamma = first_gamma_sq(scale_of(problem, z)(z), settings.others, target)
+        direction = jax.random.normal(jax.random.fold_in(key, 0), b.shape, b.dtype)
+    return SquadState(
+        key=key,
+        iteration=iteration,
+        init_evaluations=jnp.int32(drawn + spent),
+        solutions=first,
+        quality=found.quality,
+        behavior=b,
+        optimizer=jax.vmap(settings.optimizer.init)(first),
+        gamma_sq=gamma,
+        pace=jnp.ones((), b.dtype),
+        horizon=horizon,
+        direction=direction,
+    )
 
 
-def _check_settings(
-    *,
-    population_size: Any,
-    batch_size: Any,
-    num_neighbors: Any,
-    gamma_sq: Any,
-    overlap: Any,
-    transform: Any,
-    repulsion_weight: Any,
-    **_: Any,
-) -> None:
-    check_count("population_size", population_size, 2)
-    check_count("batch_size", batch_size, 1, population_size)
-    check_count("num_neighbors", num_neighbors, 0)
-    transform_function(transform)
-    if gamma_sq is not None:
-        _check_bandwidth(gamma_sq, population_size)
-        if overlap is not None:
-            raise ValueError(
-                f"overlap sets the bandwidth and so does gamma_sq; got {overlap!r} and "
-                f"{gamma_sq!r}. Leave gamma_sq out (--set gamma_sq=none) or overlap"
-            )
-    elif not callable(overlap) and is_concrete(overlap) and not 0 < overlap < np.inf:
-        raise ValueError(
-            f"overlap must be a positive number or a schedule; got {overlap!r}"
-        )
-    if callable(repulsion_weight) or not is_concrete(repulsion_weight):
-        return
-    if not 0 <= repulsion_weight < np.inf:
-        raise ValueError(
-            f"repulsion_weight must be a number >= 0 or a schedule; got "
-            f"{repulsion_weight!r}"
-        )
+class _Shared(NamedTuple):
+    """What the batches of one iteration share."""
+
+    state: SquadState
+    order: Int[Array, " n"]
+    evaluate_key: Key
+    points_key: Key
+    to_z: Callable  # from behaviors to where repulsion acts
+    gamma_sq: Array  # a scalar or one per solution
+    weight: Float[Array, ""]
+    light: Float[Array, ""]  # mean root of the qualities, 1 where all is dark
 
 
-def _check_bandwidth(gamma_sq: Any, population_size: int) -> None:
-    if isinstance(gamma_sq, str):
-        if gamma_sq not in BANDWIDTH_RULES:
-            raise ValueError(
-                f"unknown gamma_sq rule {gamma_sq!r}; use a positive number, a "
-                f"schedule, or one of {', '.join(BANDWIDTH_RULES)}"
-            )
-        return
-    if callable(gamma_sq):
-        return
-    shape = np.shape(gamma_sq)
-    if shape not in ((), (population_size,)):
-        raise ValueError(
-            f"gamma_sq has shape {shape}; expected a number or one value per "
-            f"solution, shape ({population_size},)"
-        )
-    if is_concrete(gamma_sq):
-        values = np.asarray(gamma_sq, dtype=float)
-        if not (np.isfinite(values).all() and (values > 0).all()):
-            raise ValueError(f"gamma_sq must be positive and finite; got {gamma_sq!r}")
+def _step(
+    settings: Settings, problem: Problem, state: SquadState
+) -> tuple[SquadState, SquadInfo]:
+    n, m = settings.population_size, settings.batch_size
+    key, order_key, evaluate_key = jax.random.split(state.key, 3)
+    order = jax.random.permutation(order_key, n)
+    to_z = _to_z(settings, problem, state.behavior)
+    z, root = to_z(state.behavior), _first_roots(settings, state)
+    gamma_sq = state.gamma_sq
+    if settings.gamma_sq is not None:
+        gamma_sq = _bandwidth(settings.gamma_sq, state.iteration, z)
+    weight = _at(settings.repulsion_weight, state.iteration, z.dtype)
+    light = root.mean()
+    is_lit = light > 0
+    light = jnp.where(is_lit, light, 1.0)
+    keys = evaluate_key, jax.random.fold_in(order_key, 0)
+    shared = _Shared(state, order, *keys, to_z, gamma_sq, weight, light)
+
+    def update(cache, start, size):
+        return _update_batch(settings, problem, shared, cache, start, size)
+
+    # The cache follows the random order, so that a batch is a contiguous slice.
+    _, (*outputs, overlaps) = _over_batches(update, (z[order], root[order]), n, m)
+    places = jnp.zeros_like(order).at[order].set(jnp.arange(n), unique_indices=True)
+    solutions, moments, new, finite = jax.tree.map(lambda x: x[places], outputs)
+
+    overlap = mean_overlap(overlaps)
+    next_gamma_sq, pace = state.gamma_sq, state.pace
+    if settings.is_tuning:
+        target = _target(settings, state.iteration, state.horizon)
+        # Where no solution shines, none overlaps, at any bandwidth.
+        seen = jnp.where(is_lit, overlap, target)
+        next_gamma_sq = steer_gamma_sq(gamma_sq, seen, target, settings.others)
+        moved = jnp.sqrt(jnp.sum((to_z(new.behavior) - z) ** 2, axis=1).mean())
+        reach = annealed(REACH, state.iteration, state.horizon)
+        pace = steer_pace(pace, moved, reach * jnp.sqrt(gamma_sq))
+
+    new_state = SquadState(
+        key=key,
+        iteration=state.iteration + 1,
+        init_evaluations=state.init_evaluations,
+        solutions=solutions,
+        quality=new.quality,
+        behavior=new.behavior,
+        optimizer=moments,
+        gamma_sq=next_gamma_sq,
+        pace=pace,
+        horizon=state.horizon,
+        direction=state.direction,
+    )
+    info = SquadInfo(
+        evaluations=jnp.int32(2 * n),
+        gradient_evaluations=jnp.int32(n),
+        vector_jacobian_products=jnp.int32(n),
+        is_finite=finite,
+        clipped_behaviors=is_outside(problem, new.behavior).sum(),
+        gamma_sq=gamma_sq.mean(),
+        overlap=overlap,
+        pace=state.pace,
+        repulsion_weight=weight,
+    )
+    return new_state, info
+
+
+def _update_batch(
+    settings: Settings,
+    problem: Problem,
+    shared: _Shared,
+    cache: tuple[Array, Array],
+    start: Array | int,
+    size: int,
+) -> tuple:
+    """Evaluate, step, re-evaluate the batch ``order[start : start + size]``."""
+    all_z, all_root = cache
+    state, to_z = shared.state, shared.to_z
+    rows = jax.lax.dynamic_slice_in_dim(shared.order, start, size)
+    solutions, moments = jax.tree.map(
+        lambda x: x[rows], (state.solutions, state.optimizer)
+    )
+    keys = (None, None)
+    if problem.is_stochastic:
+        keys = jax.random.split(jax.random.fold_in(shared.evaluate_key, start))
+    old, z, pullback = evaluation.evaluate_with_vjp(problem, solutions, keys[0], to_z)
+    all_z = _write(all_z, z, start)
+    all_root = _write(all_root, safe_sqrt(old.quality), start)
+
+    gamma_sq = shared.gamma_sq
+    gamma_sq = gamma_sq[rows] if gamma_sq.ndim else jnp.full((size,), gamma_sq)
+    pull, push = jnp.ones_like(old.quality), jnp.zeros_like(z)
+    overlaps = jnp.zeros_like(old.quality)
+    place = start + jnp.arange(size)
+    if settings.num_points:
+        key = jax.random.fold_in(shared.points_key, start)
+        sigma = jnp.sqrt(gamma_sq / 8.0)
+        won = winning(key, z, place, all_z, all_root, sigma, settings.num_points)
+        # The dark ones are pulled up.
+        pull = jnp.where(old.quality > 0, won.share, 1.0)
+        push = jnp.maximum(old.quality, 0.0)[:, None] * won.push
+        overlaps = 1.0 / jnp.maximum(won.share, _LEAST_SHARE) - 1.0
+    elif settings.num_neighbors != 0:
+        rep = repulsion(z, place, all_z, all_root, gamma_sq, settings.num_neighbors)
+        protect = settings.protect_quality
+        pull, push = cotangents(old.quality, rep, gamma_sq, shared.weight, protect)
+        overlaps = rep.overlap / shared.light
+    if settings.is_tuning:
+        crowded = crowding(overlaps, settings.others)
+        leaving = crowded * shared.weight / jnp.sqrt(gamma_sq)
+        leaving *= jnp.maximum(old.quality, 0.0)  # the dark ones stay
+        push += leaving[:, None] * state.direction[rows]
+    # Computed once: its consumers would each compute it again.
+    gradient = jax.lax.optimization_barrier(pullback(pull, push))
+    # Optax descends: it is handed the negative of the ascent direction.
+    ascent = _in_units_of_batch(gradient) if settings.is_tuning else gradient
+    descent = jax.tree.map(jnp.negative, ascent)
+    update = jax.vmap(settings.optimizer.update)
+    updates, moments = update(descent, moments, solutions)
+    if settings.is_tuning:
+        updates = jax.tree.map(lambda x: x * state.pace.astype(x.dtype), updates)
+    solutions = jax.vmap(optax.apply_updates)(solutions, updates)
+
+    new = evaluation.evaluate(problem, solutions, keys[1])
+    all_z = _write(all_z, to_z(new.behavior), start)
+    all_root = _write(all_root, safe_sqrt(new.quality), start)
+    finite = _row_finite((gradient, old, new))
+    return (all_z, all_root), (solutions, moments, new, finite, overlaps)
+
+
+def _target(settings: Settings, iteration: Array, horizon: Array) -> Array:
+    """What the overlap shall be; at most half of what coinciding solutions have."""
+    wanted = overlap_at(settings.overlap, iteration, horizon)
+    return jnp.minimum(wanted, settings.others / 2)
+
+
+def _to_z(settings: Settings, problem: Problem, behavior: Array) -> Callable:
+    """The map from behaviors to where repulsion acts."""
+    transform = behavior_transform(problem, behavior.shape[1], settings.transform)
+    if not settings.is_tuning:
+        return transform
+    scale = scale_of(problem, transform(behavior))
+    return lambda b: scale(transform(b))
+
+
+def _first_roots(settings: Settings, state: SquadState) -> Float[Array, " n"]:
+    """Roots of the qualities that the first batch meets."""
+    if settings.is_tuning:
+        return safe_sqrt(state.quality)
+    # The published runs clip the first cached qualities up to this floor.
+    floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
+    return jnp.sqrt(jnp.maximum(state.quality, floor.astype(state.quality.dtype)))
 
 
 def _over_batches(update: Callable, cache: PyTree, n: int, m: int) -> tuple:

@@ -251,13 +251,15 @@ def _tuning_case(preset: str, label: str, settings: tuple[str, ...] = ()) -> Cas
 
 
 def tuning_cases() -> tuple[Case, ...]:
-    """On each problem the published form, the self-tuning one, and parts changed."""
+    """On each problem the published form, ours, parts changed, and another ascent."""
     cases = []
     for preset in LP_ROWS:
         published = lp_case(preset, "squad")._replace(label="published", paper={})
         cases += [published, _tuning_case(preset, "self-tuning")]
         for label, settings in _PARTS.items():
             cases.append(_tuning_case(preset, label, settings)._replace(seeds=_THREE))
+        score = ("the score itself", preset, "soft_qd_ascent", "tuning")
+        cases.append(Case(*score, seeds=_THREE))
     published = ic_case("squad")._replace(label="published", paper={})
     tuning = _tuning_case("ic", "self-tuning")._replace(seeds=_THREE)
     return (*cases, published, tuning)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -60,6 +61,7 @@ class Loop:
         population = jax.vmap(algorithm.population) if is_many else algorithm.population
         self._population = jax.jit(population)
         self._quality = jax.jit(lambda state: _quality_of(population(state)))
+        self._place = jax.jit(lambda state: _place_of(population(state)))
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.iteration, self.evaluations_per_step = 0, 0
         self.seconds, self.compile_seconds = 0.0, 0.0
@@ -140,6 +142,10 @@ class Loop:
 
     def advance(self, num_steps: int) -> None:
         """Run some iterations on the device and count what they cost."""
+        # Their buffers are given away.
+        before = (
+            [] if self.iteration else jax.tree.map(np.array, self._place(self.state))
+        )
         began = time.perf_counter()
         self.is_sound = False
         self.state, tally, self.info = self.program(
@@ -158,6 +164,20 @@ class Loop:
         self.seconds += spent
         self.seconds_per_step = spent / num_steps
         self.num_chunks += 1
+        if before and self.counts["gradient_evaluations"]:
+            self._warn_if_still(before)
+
+    def _warn_if_still(self, before: list[np.ndarray]) -> None:
+        """Say so if gradients moved nothing."""
+        after = map(np.asarray, self._place(self.state))
+        if all(np.array_equal(*pair) for pair in zip(before, after, strict=True)):
+            warnings.warn(
+                f"after iteration {self.iteration} every quality and "
+                "behavior is what it was: their gradients are zero. Is evaluate "
+                "differentiable? round, floor, argmax, comparisons and casts to "
+                "integers have no gradient; look at jax.grad of its quality",
+                stacklevel=2,
+            )
 
     def advance_within(self, max_evaluations: int) -> None:
         """Take the first iteration, and take it back if it cost too much.
@@ -304,6 +324,10 @@ class Loop:
 
 def _quality_of(population: Population) -> tuple[Any, Any]:
     return population.quality, population.occupied
+
+
+def _place_of(population: Population) -> list[Any]:
+    return [population.quality, population.behavior]
 
 
 def _init(init: Callable, key: Any, solutions: PyTree | None, many: bool) -> PyTree:

@@ -38,6 +38,7 @@ _SMALL_ARCHIVE = ("cells=256", "shared_cells=true")
 _SMALL_EMITTERS = (*_SMALL_ARCHIVE, "num_emitters=2", "algorithm.batch_size=18")
 _QUICK_ALGORITHM: dict[str, tuple[str, ...]] = {
     "squad": ("population_size=64", "algorithm.batch_size=32"),
+    "soft_qd_ascent": ("population_size=64", "algorithm.batch_size=32"),
     "cma_maega": _SMALL_EMITTERS,
     "cma_mega": _SMALL_EMITTERS,
     "sep_cma_mae": _SMALL_EMITTERS,
@@ -49,7 +50,7 @@ _QUICK_ALGORITHM: dict[str, tuple[str, ...]] = {
         "grad_batch_size=16",
     ),
 }
-_QUICK_ITERATIONS = {"squad": 60}
+_QUICK_ITERATIONS = {"squad": 60, "soft_qd_ascent": 60}
 _QUICK_BASELINE_ITERATIONS = 400
 
 

@@ -47,4 +47,5 @@ def arm(num_joints: int = 10, start_spread: float = 0.3) -> Problem:
         behavior_bounds=(-1.0, 1.0),
         name=f"arm(num_joints={num_joints})",
         quality_bounds=(0.0, 100.0),
+        behavior_names=("x of hand (arm lengths)", "y of hand (arm lengths)"),
     )

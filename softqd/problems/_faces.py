@@ -25,7 +25,7 @@ from softqd.problems._graph_tfjs import read_tfjs
 from softqd.problems.weights import file_names, place
 from softqd.types import Evaluation, Problem
 
-BEHAVIORS = ("age", "smile")
+BEHAVIORS = ("age (years)", "smile")
 AGES = (0.0, 80.0)  # years; 200 generated faces are read as 2 to 71
 # Arithmetic of the networks: all in single precision, single precision with the
 # device's fast products, and painting in half the bits.

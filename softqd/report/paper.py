@@ -39,14 +39,30 @@ class Agreement(NamedTuple):
     num_errors: float  # difference in combined standard errors, after rounding
 
     @property
+    def is_one_seed(self) -> bool:
+        """Whether ours has no standard error to judge by."""
+        return math.isnan(self.num_errors)
+
+    @property
     def is_within(self) -> bool:
         """Whether they are at most three combined standard errors apart."""
         return self.num_errors <= MAX_ERRORS
 
     @property
+    def percent(self) -> float:
+        """By how much ours is larger, in percent of the paper's."""
+        return 100.0 * (self.ours.value / self.paper.value - 1.0)
+
+    @property
+    def apart(self) -> str:
+        """The difference in errors; of a single seed, in percent."""
+        text = f"{self.num_errors:.1f}"
+        return f"{self.percent:+.1f}%" if self.is_one_seed else text
+
+    @property
     def verdict(self) -> str:
         """In one word or two."""
-        if math.isnan(self.num_errors):
+        if self.is_one_seed:
             return "one seed"
         return "agrees" if self.is_within else "differs"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 from rich import box
 from rich.table import Table
 
@@ -22,7 +23,7 @@ QUICK_NOTE = (
 )
 LEGEND = (
     "± standard error over seeds; apart: the difference in combined standard errors, "
-    "after half a printed digit; it agrees up to 3"
+    "after half a printed digit; it agrees up to 3; of one seed, in percent"
 )
 _NUMBERS = ("softqd", "paper", "apart", "verdict")
 # The paper's columns of run times.
@@ -96,7 +97,7 @@ def _end(found: Agreement | None, cell: Cell, quick: bool) -> list[str]:
     paper = found.paper.text(cell.digits)
     return [
         paper,
-        *(["-", QUICK] if quick else [f"{found.num_errors:.1f}", found.verdict]),
+        *(["-", QUICK] if quick else [found.apart, found.verdict]),
     ]
 
 
@@ -110,9 +111,8 @@ def wide_table(spec: Reproduction, records: Mapping[str, Record]) -> Sheet:
             ours = mean_of(record["metrics"][metric], cell.factor).text(cell.digits)
             beside = found.get(metric)
             if beside is not None:
-                ours = ours if beside.is_within else f"**{ours}**"
-                paper = beside.paper.text(cell.digits)
-                ours += f"<br>{paper}<br>{beside.num_errors:.1f}"
+                ours = f"**{ours}**" if beside.verdict == "differs" else ours
+                ours += f"<br>{beside.paper.text(cell.digits)}<br>{beside.apart}"
             cells.append(ours)
         rows.append([case.preset, case.label, str(len(record["seeds"])), *cells])
     heads = ["problem", "case", "seeds", *heads_of(spec).values()]
@@ -156,10 +156,20 @@ def summary_of(spec: Reproduction, records: Mapping[str, Record]) -> str:
     found = [a for case, r in pairs for a in beside_paper(case, r).values()]
     if not found or any(is_quick(record) for _, record in pairs):
         return ""
-    return (
-        f"{sum(a.is_within for a in found)} of {len(found)} cells are within three "
-        "combined standard errors of the paper's."
-    )
+    single = [abs(a.percent) for a in found if a.is_one_seed]
+    texts = []
+    if judged := [a.is_within for a in found if not a.is_one_seed]:
+        texts.append(
+            f"{sum(judged)} of {len(judged)} cells are within three combined standard "
+            "errors of the paper's."
+        )
+    if single:
+        texts.append(
+            f"{len(single)} cells come from one seed and cannot be judged so; they "
+            f"differ from the paper's by {np.median(single):.1f}% in the median, "
+            f"{max(single):.1f}% at most."
+        )
+    return " ".join(texts)
 
 
 def notes_of(spec: Reproduction, records: Mapping[str, Record]) -> list[str]:
@@ -172,7 +182,11 @@ def notes_of(spec: Reproduction, records: Mapping[str, Record]) -> list[str]:
         if len(record["seeds"]) < len(case.seeds) and not is_quick(record)
     ]
     if fewer:
-        notes.append(f"Fewer seeds than the paper's: {', '.join(fewer)}.")
+        # Said once where it is the same everywhere.
+        counts = {(len(record["seeds"]), len(case.seeds)) for case, record in pairs}
+        (num, wanted), *more = counts
+        text = ", ".join(fewer) if more else f"{num} of {wanted} in every case"
+        notes.append(f"Fewer seeds than the paper's: {text}.")
     there = {id(case) for case, _ in pairs}
     missing = [
         f"{case.label} on {case.preset}" for case in spec.cases if id(case) not in there

@@ -31,7 +31,12 @@ _INTRODUCTION = (
     "records come from `softqd reproduce` ([Reproduce](reproduce.md)). Numbers are "
     "means over seeds ± standard errors. Where the paper prints a number it stands "
     "below ours, and below that the difference in combined standard errors, after half "
-    "a printed digit; bold where it is more than three."
+    "a printed digit; bold where it is more than three. A single seed has no error: "
+    "there the difference is in percent."
+)
+_RUNS = (
+    "Seconds are of all seeds, compilation not counted. The runs of one seed on Image "
+    "Composition shared the GPU with one or two others and took longer for it."
 )
 # What else belongs to a section, such as pictures, for which records do not suffice.
 _MORE = {
@@ -55,7 +60,7 @@ def page(records: list[Record]) -> str:
     parts = ["# Results", _INTRODUCTION]
     for name, spec in REPRODUCTIONS.items():
         parts += _section(name, spec, table)
-    return "\n\n".join([*parts, "## What was run", _runs_table(table)]) + "\n"
+    return "\n\n".join([*parts, "## What was run", _RUNS, _runs_table(table)]) + "\n"
 
 
 def _checked(records: list[Record]) -> dict[str, Record]:
@@ -111,8 +116,8 @@ def _runs_table(table: Mapping[str, Record]) -> str:
         if name not in table:
             continue
         record = table[name]
-        first, last = record["seeds"][0], record["seeds"][-1]
-        seeds = f"{len(record['seeds'])}: {first} to {last}"
+        num, first, last = len(record["seeds"]), record["seeds"][0], record["seeds"][-1]
+        seeds = f"{num}: {first} to {last}" if num > 1 else f"1: {first}"
         lines.append(
             f"| `{name}` | {seeds} | {record['config']['run']['iterations']} | "
             f"{record['metrics']['evaluations'][0]:,} | {record['seconds']:.2f} | "

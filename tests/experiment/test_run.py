@@ -190,6 +190,18 @@ def test_failure_among_several_seeds_names_the_seed():
         softqd.run(algorithm, seed=[5, 6], num_iterations=2)
 
 
+@pytest.mark.parametrize("seed", [0, [0, 1]])
+def test_a_quality_without_gradient_is_said(seed):
+    problem = softqd.Problem(
+        lambda x: (jnp.round(jnp.sum(x)), jnp.floor(4 * jnp.tanh(x[:2])) / 4),
+        lambda key: jax.random.normal(key, (4,)),
+        (-1, 1),
+    )
+    algorithm = softqd.squad(problem, population_size=8, batch_size=8)
+    with pytest.warns(UserWarning, match="gradients are zero. Is evaluate differe"):
+        softqd.run(algorithm, seed=seed, num_iterations=3)
+
+
 def test_random_start_that_is_not_finite():
     problem = softqd.Problem(lambda x: (x.sum(), x), lambda key: jnp.full(2, jnp.nan))
     algorithm = softqd.squad(problem, population_size=4, batch_size=2)

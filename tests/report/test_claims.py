@@ -160,6 +160,26 @@ def test_tradeoff_is_monotone_in_both():
     assert "not from 0.1 to 1" in worse.found
 
 
+def test_what_is_within_the_errors_is_not_held_against_a_trend():
+    def found(low, high):
+        records = {
+            ("ic", "squad", str(size)): entry(
+                settings={"population_size": size}, qd_score=values, qvs=values
+            )
+            for size, values in ((128, low), (256, high))
+        }
+        return claims.larger_is_better(records)[0]
+
+    # Means 5 and 4; errors of the difference 1.41, then 0.14.
+    assert found([4.0, 6.0], [3.0, 5.0]).holds
+    assert "within the errors not from 128 to 256" in found([4, 6], [3, 5]).found
+    assert found([4.9, 5.1], [3.9, 4.1]).holds is False
+    # One seed says what it found, and cannot tell.
+    assert found([5.0], [4.0]).holds is None
+    assert "not in the one seed from 128 to 256" in found([5.0], [4.0]).found
+    assert found([4.0], [5.0]).holds
+
+
 def test_larger_populations():
     table = {n: {"qd_score": n, "qvs": 300 - n} for n in (128, 256)}
     found = claims.larger_is_better(by_setting("population_size", table))
@@ -175,7 +195,9 @@ def test_robust_is_a_tenth_and_leaves_no_neighbors_out():
     assert "QD score varies by 9.0%" in found.found
     assert claims.neighbors_needed(records)[0].holds
     records["ic", "squad", "3"]["metrics"]["qvs"] = [80, 80]
-    assert not claims.robust(records)[0].holds
+    assert claims.robust(records)[0].holds is False
+    records["ic", "squad", "3"]["metrics"]["qvs"] = [80]
+    assert claims.robust(records)[0].holds is None
 
 
 def test_transform_at_the_same_and_at_a_fitting_bandwidth():

@@ -32,6 +32,9 @@ def test_one_seed_has_no_verdict():
     assert found.verdict == "one seed"
     assert not found.is_within
     assert found.ours.text(1) == "5.0"
+    found = paper.compare(Mean(11.0, math.nan), Mean(10.0, 0.2), 0.1)
+    assert found.apart == "+10.0%"
+    assert paper.compare(Mean(11.0, 0.5), Mean(10.0, 0.0), 0.0).apart == "2.0"
 
 
 def test_mean_of_seeds():

@@ -90,11 +90,25 @@ def test_wide_table_marks_what_differs():
     assert second[-1].startswith("**400.0 ± 0.6**<br>422.7 ± 0.8<br>")
 
 
+def test_one_seed_is_not_judged():
+    spec, records = ablation(num_seeds=1)
+    first, *_ = reproduction.wide_table(spec, records).rows
+    # 390 / 390.6 is 1 - 0.0015.
+    assert first[-1] == "390.0<br>390.6 ± 1.6<br>-0.2%"
+    row = reproduction.sheet_of(spec, records).rows[1]
+    assert row[-2:] == ["-0.2%", "one seed"]
+    summary = reproduction.summary_of(spec, records)
+    assert summary.startswith("8 cells come from one seed and cannot be judged so; ")
+    assert reproduction.notes_of(spec, records) == [
+        "Fewer seeds than the paper's: 1 of 3 in every case."
+    ]
+
+
 def test_fewer_seeds_and_missing_cases_are_said():
     spec, records = ablation(num_seeds=2)
     del records["ic_squad_population_size=512"]
     fewer, missing = reproduction.notes_of(spec, records)
-    assert "N = 128 on ic (2 of 3)" in fewer
+    assert fewer == "Fewer seeds than the paper's: 2 of 3 in every case."
     assert missing == "Not run: N = 512 on ic."
 
 
