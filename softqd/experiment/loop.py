@@ -161,10 +161,12 @@ class Loop:
         self.counts = {name: self.counts[name] + spent_now[name] for name in COUNTS}
         per_step = spent_now["evaluations"] // num_steps
         self.evaluations_per_step = max(self.evaluations_per_step, per_step)
+        per_gradient = spent_now["gradient_evaluations"] // num_steps
         self.seconds += spent
         self.seconds_per_step = spent / num_steps
         self.num_chunks += 1
-        if before and self.counts["gradient_evaluations"]:
+        # Where every member has a gradient; of fewer, all children may be rejected.
+        if before and per_gradient >= before[0].shape[-1] > 1:
             self._warn_if_still(before)
 
     def _warn_if_still(self, before: list[np.ndarray]) -> None:
