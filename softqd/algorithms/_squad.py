@@ -346,11 +346,10 @@ def _update_batch(
         leaving = crowded * shared.weight / jnp.sqrt(gamma_sq)
         leaving *= jnp.maximum(old.quality, 0.0)  # the dark ones stay
         push += leaving[:, None] * state.direction[rows]
-    # Computed once: its consumers would each compute it again.
-    gradient = jax.lax.optimization_barrier(pullback(pull, push))
+    gradient, norm_sq, finite = _measured(pullback(pull, push))
     # Optax descends: it is handed the negative of the ascent direction.
-    ascent = _in_units_of_batch(gradient) if settings.is_tuning else gradient
-    descent = jax.tree.map(jnp.negative, ascent)
+    factor = -_one_over_unit(gradient, norm_sq) if settings.is_tuning else -1.0
+    descent = jax.tree.map(lambda x: x * jnp.asarray(factor, x.dtype), gradient)
     update = jax.vmap(settings.optimizer.update)
     updates, moments = update(descent, moments, solutions)
     if settings.is_tuning:
@@ -360,7 +359,7 @@ def _update_batch(
     new = evaluation.evaluate(problem, solutions, keys[1])
     all_z = _write(all_z, to_z(new.behavior), start)
     all_root = _write(all_root, safe_sqrt(new.quality), start)
-    finite = _row_finite((gradient, old, new))
+    finite &= _row_finite((old, new))
     return (all_z, all_root), (solutions, moments, new, finite, overlaps)
 
 
@@ -431,20 +430,25 @@ def _row_finite(tree: PyTree) -> Bool[Array, " m"]:
     return jnp.stack([check(leaf) for leaf in jax.tree.leaves(tree)]).all(0)
 
 
-def _in_units_of_batch(gradient: PyTree) -> PyTree:
-    """Divide by the root mean square over the rows that are finite.
+def _measured(gradient: PyTree) -> tuple[PyTree, Float[Array, " m"], Bool[Array, " m"]]:
+    """A gradient, the squared norms of its rows, and which rows are finite.
+
+    The barrier keeps consumers from computing the gradient again; in front of it, the
+    sums share one pass with it or with one another.
+    """
+    rows = [x.reshape(x.shape[0], -1) for x in jax.tree.leaves(gradient)]
+    norm_sq = jnp.stack([jnp.sum(x**2, axis=1) for x in rows]).sum(0)
+    found = gradient, norm_sq, _row_finite(gradient)
+    return jax.lax.optimization_barrier(found)
+
+
+def _one_over_unit(gradient: PyTree, norm_sq: Float[Array, " m"]) -> Float[Array, ""]:
+    """One over the root mean square of a batch, over the rows that are finite.
 
     The push is many times as strong while the bandwidth is small, and an optimizer that
-    remembers squared gradients would crawl for hundreds of iterations afterwards.
+    remembers squared gradients would crawl for hundreds of iterations afterwards. So it
+    is handed gradients in units of their batch.
     """
-
-    def mean_sq(leaf):
-        rows = jnp.mean(leaf.reshape(leaf.shape[0], -1) ** 2, axis=1)
-        return jnp.where(jnp.isfinite(rows), rows, 0.0).mean() * leaf[0].size
-
-    leaves = jax.tree.leaves(gradient)
-    total = jnp.stack([mean_sq(leaf) for leaf in leaves]).sum()
-    size = sum(leaf[0].size for leaf in leaves)
-    unit = jnp.sqrt(total / size)
-    scale = jnp.where(unit > 0, 1.0 / jnp.where(unit > 0, unit, 1.0), 1.0)
-    return jax.tree.map(lambda leaf: leaf * scale.astype(leaf.dtype), gradient)
+    size = sum(x[0].size for x in jax.tree.leaves(gradient))
+    unit = jnp.sqrt(jnp.where(jnp.isfinite(norm_sq), norm_sq, 0.0).mean() / size)
+    return jnp.where(unit > 0, 1.0 / jnp.where(unit > 0, unit, 1.0), 1.0)
