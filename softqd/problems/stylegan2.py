@@ -229,14 +229,13 @@ class _Layers(NamedTuple):
         scale = np.float32(1 / np.sqrt(weight.shape[1]))
         styles = _dense(self.params, f"{name}.affine", w) * scale
         # Three columns: here it is the weights that are cheap to modulate.
-        modulated = (styles[:, :, None] * weight.T[None]).astype(self.dtype)
-        rgb = jnp.einsum(
-            "nhwc,ncr->nhwr",
-            x,
-            modulated,
-            precision=self.precision,
-            preferred_element_type=jnp.float32,
-        )
+        columns = styles[None] * weight[:, None]
+        # Sums along rows: a product with three columns leaves matrix units idle, and
+        # takes a compiler longest of all to choose a kernel for.
+        if self.dtype != jnp.float32:
+            # Read what is stored for the next layer, not a wider copy of it.
+            x = lax.optimization_barrier(x).astype(jnp.float32)
+        rgb = jnp.stack([jnp.sum(x * c[:, None, None], -1) for c in columns], -1)
         bias = self.params[f"{name}.bias"][None, None, None]
         return self._clamp(rgb + bias)
 
