@@ -257,9 +257,8 @@ def tuning_cases() -> tuple[Case, ...]:
         published = lp_case(preset, "squad")._replace(label="published", paper={})
         cases += [published, _tuning_case(preset, "self-tuning")]
         for label, settings in _PARTS.items():
-            cases.append(_tuning_case(preset, label, settings)._replace(seeds=_THREE))
-        score = ("the score itself", preset, "soft_qd_ascent", "tuning")
-        cases.append(Case(*score, seeds=_THREE))
+            cases.append(_tuning_case(preset, label, settings))
+        cases.append(Case("the score itself", preset, "soft_qd_ascent", "tuning"))
     published = ic_case("squad")._replace(label="published", paper={})
     tuning = _tuning_case("ic", "self-tuning")._replace(seeds=_THREE)
     return (*cases, published, tuning)
@@ -272,9 +271,8 @@ def overlap_cases() -> tuple[Case, ...]:
         for overlap in OVERLAPS:
             label = f"overlap {overlap:g}"
             case = _tuning_case(preset, label, (f"overlap={overlap:g}",))
-            is_default = overlap == _OVERLAP
             default = _tuning_case(preset, label)
-            cases.append(default if is_default else case._replace(seeds=_THREE))
+            cases.append(default if overlap == _OVERLAP else case)
     return tuple(cases)
 
 
