@@ -19,27 +19,7 @@ ALLOWED = {
     "experiment": {"types", "ops", "registry", "metrics"},
     "interop": {"types", "ops", "experiment", "metrics"},
     "report": {"types", "ops", "metrics", "experiment", "registry"},
-    "cli_errors": set(),
-    "cli_weights": {"problems"},
-    "cli_report": {"report"},
-    "cli_compare": {"experiment", "report", "cli_errors", "cli_report"},
-    "cli_figure": {"report"},
-    "cli_reproduce": {"experiment", "report", "cli_errors"},
-    "cli_sweep": {"experiment", "report", "cli_errors"},
-    "cli": {
-        "types",
-        "registry",
-        "metrics",
-        "experiment",
-        "report",
-        "cli_errors",
-        "cli_weights",
-        "cli_compare",
-        "cli_figure",
-        "cli_sweep",
-        "cli_report",
-        "cli_reproduce",
-    },
+    "cli": {"types", "registry", "metrics", "problems", "experiment", "report"},
 }
 
 

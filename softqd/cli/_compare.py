@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from softqd.cli_errors import Interrupted
-from softqd.cli_report import announce
+from softqd.cli._errors import Interrupted
+from softqd.cli._report import announce
 
 
 def compare(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from softqd.cli_errors import Interrupted
+from softqd.cli._errors import Interrupted
 
 
 def sweep(

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from softqd.cli_errors import Interrupted, UsageError
+from softqd.cli._errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
     from softqd.experiment.reproduce import Outcome

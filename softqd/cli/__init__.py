@@ -1,0 +1,84 @@
+"""The command line: parse, call, print. One file per command."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from softqd.cli._compare import compare
+from softqd.cli._errors import Interrupted
+from softqd.cli._figure import figure
+from softqd.cli._list import list_names
+from softqd.cli._population import evaluate, select_members
+from softqd.cli._report import report
+from softqd.cli._reproduce import reproduce
+from softqd.cli._run import run
+from softqd.cli._sweep import sweep
+from softqd.cli._weights import app as weights
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Quality-diversity optimization without a grid.",
+)
+app.command(name="list")(list_names)
+for _command in (run, evaluate, compare, sweep, figure, report, reproduce):
+    app.command()(_command)
+app.command(name="select")(select_members)
+app.add_typer(weights, name="weights")
+
+
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Entry point: run a command and turn failures into exit statuses."""
+    status = invoke(sys.argv[1:])
+    if status == _INTERRUPTED:
+        # An interrupted compilation may crash while Python takes itself down.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def invoke(arguments: list[str]) -> int:
+    """Run a command and return its exit status.
+
+    0 on success, 2 on wrong usage or bad input, 1 on a failed run, 130 on Ctrl-C.
+    """
+    try:
+        return app(arguments, standalone_mode=False) or 0
+    except (KeyboardInterrupt, Interrupted) as interrupt:
+        how = str(interrupt) or "continue with the same command and --resume"
+        _complain(f"interrupted; {how}")
+        return _INTERRUPTED
+    except (ValueError, OSError) as error:
+        _complain(str(error))
+        return 2
+    except (ArithmeticError, RuntimeError, MemoryError) as error:
+        _complain(f"the run failed: {error}")
+        return 1
+    except Exception as error:
+        # Typer's own complaints, whichever click it is built on.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        if not message():  # no command: the help has been shown
+            return 2
+        text = message().rstrip(".")
+        _complain(f"{text}; run 'softqd --help' or 'softqd COMMAND --help'")
+        return 2
+
+
+def _complain(message: str) -> None:
+    line = " ".join(message.split())
+    print(f"softqd: {line}", file=sys.stderr)
+
+
+@app.callback()
+def _root() -> None:
+    """Quality-diversity optimization without a grid."""

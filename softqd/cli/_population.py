@@ -1,0 +1,146 @@
+"""``softqd evaluate`` and ``softqd select``: population files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from softqd.cli._errors import UsageError
+from softqd.cli._metrics import print_metrics
+
+_File = Annotated[Path, typer.Argument(help="A population file: .npz or CSV.")]
+_Quality = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Column or array of the quality."),
+]
+_Behavior = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,NAME", help="Columns or arrays of the behavior."),
+]
+_Bounds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOW,HIGH",
+        help="Of every behavior, or one LOW:HIGH each; else from the run folder.",
+    ),
+]
+
+
+def evaluate(
+    file: _File,
+    quality: _Quality = None,
+    behavior: _Behavior = None,
+    bounds: _Bounds = None,
+    sigma: Annotated[float | None, typer.Option(help="In unit coordinates.")] = None,
+    cells: Annotated[int, typer.Option(min=1)] = 512,
+    seed: Annotated[int, typer.Option(help="Of the score's points.")] = 0,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write the metrics here.")
+    ] = None,
+) -> None:
+    """Compute all metrics of a population file."""
+    from softqd.metrics import evaluate_population
+
+    population, source = _read(file, quality, behavior)
+    limits, origin = _bounds_of(file, bounds, population.behavior)
+    metrics = evaluate_population(
+        population, limits, cells=cells, sigma=sigma, seed=seed
+    )
+    metrics["settings"]["bounds"] = origin
+    print_metrics(f"{len(population.quality)} solutions of {file}", metrics)
+    metrics["settings"]["source"] = source
+    if json_path is not None:
+        json_path.write_text(json.dumps(metrics, indent=1) + "\n")
+
+
+def select_members(
+    file: _File,
+    size: Annotated[int, typer.Option(min=1, help="Members to keep.")],
+    out: Annotated[Path, typer.Option(help="Where to write the smaller population.")],
+    quality: _Quality = None,
+    behavior: _Behavior = None,
+    bounds: _Bounds = None,
+    sigma: Annotated[float | None, typer.Option(help="In unit coordinates.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the score's points.")] = 0,
+) -> None:
+    """Keep the members that keep most of the Soft QD Score, best first."""
+    import jax
+    import numpy as np
+
+    from softqd.experiment.result import save_population
+    from softqd.metrics import default_sigma, select, to_unit
+
+    population, _ = _read(file, quality, behavior)
+    limits, origin = _bounds_of(file, bounds, population.behavior)
+    b = to_unit(limits, np.asarray(population.behavior))
+    if b is None:
+        raise UsageError(f"{file}: the behavior space is unbounded; give --bounds")
+    f = np.maximum(np.asarray(population.quality), 0.0)
+    width = default_sigma(b.shape[1]) if sigma is None else sigma
+    chosen, share = select(f, b, size, width, seed=seed, return_share=True)
+    save_population(out, jax.tree.map(lambda x: np.asarray(x)[chosen], population))
+    Console().print(
+        f"kept {size} of {len(f)} solutions and {share:.1%} of the Soft QD Score "
+        f"(sigma {width:.4g}, bounds {origin}): {out}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _read(file: Path, quality: str | None, behavior: str | None) -> tuple[Any, str]:
+    """A population and where its parts came from, which is said."""
+    from softqd.experiment.readers import read_population
+
+    names = [name.strip() for name in behavior.split(",")] if behavior else None
+    population, source = read_population(file, quality=quality, behavior=names)
+    Console().print(f"read {source}", highlight=False, markup=False, soft_wrap=True)
+    return population, source
+
+
+def _bounds_of(file: Path, text: str | None, behavior: Any) -> tuple[Any, str]:
+    """Bounds given, of the run the file belongs to, or [0, 1] if that is possible."""
+    import numpy as np
+
+    from softqd.experiment import config as configs
+
+    dim = behavior.shape[1]
+    if text is not None:
+        pairs = _parse_bounds(text, dim)
+        shown = " x ".join(f"[{low:g}, {high:g}]" for low, high in pairs)
+        low, high = np.array(pairs, behavior.dtype).T
+        outside = int(((behavior < low) | (behavior > high)).any(1).sum())
+        note = f", {outside} of {len(behavior)} outside put on the border"
+        return (low, high), f"{shown} as given{note if outside else ''}"
+    neighbor = file.parent / "config.toml"
+    if neighbor.exists():
+        problem, _ = configs.build(configs.from_file(neighbor))
+        return problem.bounds(dim), f"of {problem.name}, from {neighbor}"
+    if behavior.min() < 0 or behavior.max() > 1:
+        raise UsageError(
+            f"{file}: behaviors span {behavior.min():g} to {behavior.max():g} and no "
+            "run folder says their bounds; give --bounds LOW,HIGH or LOW:HIGH for each"
+        )
+    return (0.0, 1.0), "[0, 1], assumed"
+
+
+def _parse_bounds(text: str, dim: int) -> list[tuple[float, float]]:
+    """One pair LOW,HIGH for all behaviors, or LOW:HIGH,LOW:HIGH,... a pair for each."""
+    is_each = ":" in text
+    parts = (
+        [part.split(":") for part in text.split(",")] if is_each else [text.split(",")]
+    )
+    try:
+        pairs = [(float(low), float(high)) for low, high in parts]
+    except ValueError:
+        raise UsageError(
+            f"--bounds wants LOW,HIGH or a LOW:HIGH for each behavior; got {text!r}"
+        ) from None
+    if is_each and len(pairs) != dim:
+        raise UsageError(f"--bounds wants {dim} pairs LOW:HIGH; got {text!r}")
+    if not all(low < high for low, high in pairs):
+        raise UsageError(f"--bounds wants LOW below HIGH; got {text!r}")
+    return pairs
