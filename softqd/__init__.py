@@ -21,13 +21,13 @@ from softqd.algorithms import (
     squad,
 )
 from softqd.experiment.checkpoint import CheckpointError
-from softqd.experiment.compare import compare
-from softqd.experiment.comparison import Comparison, load_comparison
+from softqd.experiment.files.readers import load_population
 from softqd.experiment.loop import NonFiniteError
-from softqd.experiment.readers import load_population
+from softqd.experiment.many.compare import compare
+from softqd.experiment.many.comparison import Comparison, load_comparison
+from softqd.experiment.many.sweep import Sweep, load_sweep, sweep
 from softqd.experiment.result import Result, load
 from softqd.experiment.run import run
-from softqd.experiment.sweep import Sweep, load_sweep, sweep
 from softqd.metrics import (
     Estimate,
     behavior_value,

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from softqd import cli
-from softqd.experiment import reproduce
-from softqd.experiment.cases import Case
-from softqd.experiment.reproductions import REPRODUCTIONS, Reproduction
+from softqd.experiment.paper import reproduce
+from softqd.experiment.paper.cases import Case
+from softqd.experiment.paper.reproductions import REPRODUCTIONS, Reproduction
 
 RESULTS = Path(__file__).parents[1] / "results"
 

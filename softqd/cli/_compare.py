@@ -46,8 +46,8 @@ def compare(
     ] = False,
 ) -> int:
     """Compare algorithms on a problem; called again, it continues."""
-    from softqd.experiment.compare import compare as run_comparison
-    from softqd.experiment.plan import parse_seeds
+    from softqd.experiment.many.compare import compare as run_comparison
+    from softqd.experiment.many.plan import parse_seeds
     from softqd.report.figures import save_experiment_figures
     from softqd.report.page import write_report
     from softqd.report.tables import LEGEND, budget_table, comparison_table

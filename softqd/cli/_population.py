@@ -93,7 +93,7 @@ def select_members(
 
 def _read(file: Path, quality: str | None, behavior: str | None) -> tuple[Any, str]:
     """A population and where its parts came from, which is said."""
-    from softqd.experiment.readers import read_population
+    from softqd.experiment.files.readers import read_population
 
     names = [name.strip() for name in behavior.split(",")] if behavior else None
     population, source = read_population(file, quality=quality, behavior=names)

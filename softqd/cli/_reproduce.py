@@ -12,7 +12,7 @@ from rich.table import Table
 from softqd.cli._errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
-    from softqd.experiment.reproduce import Outcome
+    from softqd.experiment.paper.reproduce import Outcome
 
 
 def reproduce(
@@ -52,8 +52,8 @@ def reproduce(
         return 0
     if name is None:
         raise UsageError("say what: run 'softqd reproduce --list' for all names")
-    from softqd.experiment import reproduce as experiment
-    from softqd.experiment.plan import parse_seeds
+    from softqd.experiment.many.plan import parse_seeds
+    from softqd.experiment.paper import reproduce as experiment
 
     if source is not None:
         outcome = experiment.from_records(name, source, quick=quick)
@@ -83,7 +83,7 @@ def _seeds(text: str | None, parse) -> int | list[int] | None:
 
 
 def _print_names() -> None:
-    from softqd.experiment.reproductions import REPRODUCTIONS
+    from softqd.experiment.paper.reproductions import REPRODUCTIONS
 
     table = Table("name", "what", "runs", title="Reproductions", title_justify="left")
     for name, spec in REPRODUCTIONS.items():
@@ -93,7 +93,7 @@ def _print_names() -> None:
 
 
 def _print_outcome(name: str, outcome: Outcome, quick: bool) -> None:
-    from softqd.experiment.reproductions import find
+    from softqd.experiment.paper.reproductions import find
     from softqd.report import reproduction as report
 
     spec, found = find(name), outcome.records
@@ -115,7 +115,7 @@ def _print_outcome(name: str, outcome: Outcome, quick: bool) -> None:
 
 def _write(name: str, outcome: Outcome, out: Path, records: Path, quick: bool) -> None:
     """The table as Markdown, and the figures where they can be drawn."""
-    from softqd.experiment.reproductions import find
+    from softqd.experiment.paper.reproductions import find
     from softqd.report.reproduction import QUICK, page_of
 
     if not outcome.records:

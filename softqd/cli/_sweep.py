@@ -40,10 +40,10 @@ def sweep(
     jobs: Annotated[int, typer.Option(min=1, help="Processes, on the CPU.")] = 1,
 ) -> int:
     """Find the best settings of an algorithm; called again, it continues."""
-    from softqd.experiment.grid import parse_grid
-    from softqd.experiment.plan import parse_seeds
-    from softqd.experiment.sweep import PRESET_FILE
-    from softqd.experiment.sweep import sweep as run_sweep
+    from softqd.experiment.many.grid import parse_grid
+    from softqd.experiment.many.plan import parse_seeds
+    from softqd.experiment.many.sweep import PRESET_FILE
+    from softqd.experiment.many.sweep import sweep as run_sweep
     from softqd.report.figures import sweep_figure
     from softqd.report.style import save_figure
     from softqd.report.tables import LEGEND, sweep_table

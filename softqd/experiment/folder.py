@@ -14,8 +14,8 @@ from rich.console import Console
 
 from softqd.experiment import checkpoint
 from softqd.experiment.config import Config, ConfigError, build, from_file
+from softqd.experiment.files.readers import load_population
 from softqd.experiment.live import LivePanel
-from softqd.experiment.readers import load_population
 from softqd.experiment.result import COUNTS, Result, versions
 from softqd.experiment.run import run
 from softqd.metrics import METRICS, evaluate_population

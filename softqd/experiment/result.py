@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import tomli_w
 
-from softqd.experiment.readers import load_population
+from softqd.experiment.files.readers import load_population
 from softqd.types import Population, named_leaves
 
 # What every iteration reports, in the order in which it is tallied.

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from softqd.experiment.cases import LP_ROWS, LSI_ROWS, METHODS
-from softqd.experiment.record import Record
+from softqd.experiment.paper.cases import LP_ROWS, LSI_ROWS, METHODS
+from softqd.experiment.paper.record import Record
 from softqd.metrics import ALPHA, Verdict, against_best, seeds_needed
 from softqd.report.paper import MAX_ERRORS, mean_of
 from softqd.report.words import NAMES

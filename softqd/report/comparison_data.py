@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softqd.experiment.comparison import (
+from softqd.experiment.many.comparison import (
     Comparison,
     conclude,
     entry_of,

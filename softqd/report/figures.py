@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softqd.experiment.comparison import COMPARED, Comparison, load_comparison
-from softqd.experiment.plan import folder_name
+from softqd.experiment.many.comparison import COMPARED, Comparison, load_comparison
+from softqd.experiment.many.plan import folder_name
+from softqd.experiment.many.sweep import Sweep, load_sweep
 from softqd.experiment.result import Result, load_history
-from softqd.experiment.sweep import Sweep, load_sweep
 from softqd.metrics import centroids_of
 from softqd.registry import lookup
 from softqd.report import comparisons, fields, gallery, plots

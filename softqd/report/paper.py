@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softqd.experiment.cases import Cell
+from softqd.experiment.paper.cases import Cell
 
 # As far apart as two honest runs of the same thing hardly ever are.
 MAX_ERRORS = 3

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softqd.experiment import config as configs
-from softqd.experiment.cases import METHODS, Case
-from softqd.experiment.readers import load_population
-from softqd.experiment.record import Record, is_quick
-from softqd.experiment.reproductions import Reproduction
+from softqd.experiment.files.readers import load_population
+from softqd.experiment.paper.cases import METHODS, Case
+from softqd.experiment.paper.record import Record, is_quick
+from softqd.experiment.paper.reproductions import Reproduction
 from softqd.metrics import centroids_of, to_unit
 from softqd.report import gallery, paper_plots
 from softqd.report.reproduction import QUICK, found_cases

@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from softqd import metrics
-from softqd.experiment.cases import METHODS, Case, Cell
-from softqd.experiment.record import Record, is_quick
-from softqd.experiment.reproductions import Reproduction
+from softqd.experiment.paper.cases import METHODS, Case, Cell
+from softqd.experiment.paper.record import Record, is_quick
+from softqd.experiment.paper.reproductions import Reproduction
 from softqd.report.claims import SCORES
 from softqd.report.paper import mean_of, printed
 from softqd.report.reproduction import found_cases, title_of

@@ -9,9 +9,9 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from softqd.experiment.cases import LP_ROWS, LSI_ROWS, METHODS, Case, Cell
-from softqd.experiment.record import Record, is_quick
-from softqd.experiment.reproductions import Reproduction
+from softqd.experiment.paper.cases import LP_ROWS, LSI_ROWS, METHODS, Case, Cell
+from softqd.experiment.paper.record import Record, is_quick
+from softqd.experiment.paper.reproductions import Reproduction
 from softqd.report.claims import CLAIMS, Claim
 from softqd.report.paper import Agreement, agreement, mean_of, paper_tables
 from softqd.report.words import NAMES

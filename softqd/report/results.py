@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from softqd.experiment.cases import LP_ROWS
-from softqd.experiment.record import Record, is_quick, load_all
-from softqd.experiment.reproductions import REPRODUCTIONS, Reproduction
+from softqd.experiment.paper.cases import LP_ROWS
+from softqd.experiment.paper.record import Record, is_quick, load_all
+from softqd.experiment.paper.reproductions import REPRODUCTIONS, Reproduction
 from softqd.report.reproduction import (
     claim_lines,
     claims_of,

@@ -9,8 +9,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from softqd.experiment.comparison import Comparison, Entry
-from softqd.experiment.sweep import Sweep
+from softqd.experiment.many.comparison import Comparison, Entry
+from softqd.experiment.many.sweep import Sweep
 
 BEST, NOT_WORSE = "*", "="
 LEGEND = (

@@ -14,9 +14,9 @@ from scipy import stats
 from toys import climb, make_bowl
 
 import softqd
-from softqd.experiment import group
-from softqd.experiment.comparison import COMPARED
 from softqd.experiment.folder import finish_folder
+from softqd.experiment.many import group
+from softqd.experiment.many.comparison import COMPARED
 
 BOWL = "toys:make_bowl"
 CLIMB = "toys:climb"

@@ -7,7 +7,7 @@ import pytest
 from toys import make_bowl
 
 import softqd
-from softqd.experiment.plan import (
+from softqd.experiment.many.plan import (
     Cost,
     cost_of,
     folder_of,

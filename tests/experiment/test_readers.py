@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import softqd
-from softqd.experiment.readers import read_population
+from softqd.experiment.files.readers import read_population
 
 DATA = Path(__file__).parent.parent / "data"
 POINTS = [(0.1, 0.2), (0.3, 0.4), (0.5, 0.6)]

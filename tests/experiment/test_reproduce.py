@@ -7,11 +7,12 @@ import pytest
 from toys import make_bowl
 
 import softqd
-from softqd.experiment import group, measure, reproduce, reproductions
-from softqd.experiment.cases import Case
-from softqd.experiment.record import load_all
-from softqd.experiment.reproduce import config_of, from_records
-from softqd.experiment.reproductions import REPRODUCTIONS, Reproduction
+from softqd.experiment.many import group, measure
+from softqd.experiment.paper import reproduce, reproductions
+from softqd.experiment.paper.cases import Case
+from softqd.experiment.paper.record import load_all
+from softqd.experiment.paper.reproduce import config_of, from_records
+from softqd.experiment.paper.reproductions import REPRODUCTIONS, Reproduction
 from softqd.metrics import evaluate_population
 from softqd.types import Population
 

@@ -5,8 +5,8 @@ from toys import make_bowl
 
 import softqd
 from softqd.experiment import config as configs
-from softqd.experiment import stack
-from softqd.experiment.plan import grid_methods
+from softqd.experiment.many import stack
+from softqd.experiment.many.plan import grid_methods
 
 # Numbers that may differ between the lanes of one program, and sizes for tests.
 NUMBERS = {

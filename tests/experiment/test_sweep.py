@@ -7,9 +7,9 @@ from toys import climb, make_bowl
 
 import softqd
 from softqd.experiment import config as configs
-from softqd.experiment import group, stack_group
-from softqd.experiment.grid import parse_grid
-from softqd.experiment.plan import grid_methods, with_budgets
+from softqd.experiment.many import group, stack_group
+from softqd.experiment.many.grid import parse_grid
+from softqd.experiment.many.plan import grid_methods, with_budgets
 
 BOWL, CLIMB = "toys:make_bowl", "toys:climb"
 GRID = {"sigma": [0.01, 0.1, 1.0]}

@@ -5,7 +5,7 @@ import pytest
 
 import softqd
 from softqd import cli, metrics
-from softqd.experiment.readers import read_population
+from softqd.experiment.files.readers import read_population
 
 pytestmark = [
     pytest.mark.parity,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from softqd.experiment.cases import METHODS
+from softqd.experiment.paper.cases import METHODS
 from softqd.report import claims
 
 

@@ -6,10 +6,10 @@ import pytest
 
 import softqd
 from softqd.experiment import config as configs
-from softqd.experiment.comparison import Entry, conclude
-from softqd.experiment.grid import points_of
+from softqd.experiment.many.comparison import Entry, conclude
+from softqd.experiment.many.grid import points_of
+from softqd.experiment.many.sweep import Sweep
 from softqd.experiment.result import Result
-from softqd.experiment.sweep import Sweep
 from softqd.report.figures import draw_figure, save_experiment_figures
 
 SEEDS = 3

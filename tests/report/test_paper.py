@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from softqd.experiment.cases import Cell
-from softqd.experiment.reproductions import REPRODUCTIONS
+from softqd.experiment.paper.cases import Cell
+from softqd.experiment.paper.reproductions import REPRODUCTIONS
 from softqd.report import paper
 from softqd.report.paper import Mean
 

@@ -7,9 +7,9 @@ import pytest
 from toys import make_bowl
 
 from softqd.experiment import config as configs
-from softqd.experiment.cases import Case
-from softqd.experiment.record import load_all
-from softqd.experiment.reproductions import REPRODUCTIONS, Reproduction
+from softqd.experiment.paper.cases import Case
+from softqd.experiment.paper.record import load_all
+from softqd.experiment.paper.reproductions import REPRODUCTIONS, Reproduction
 from softqd.experiment.result import save_population
 from softqd.report import claims, paper_plots, reproduction
 from softqd.report.paper_figures import write_figures

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from softqd.experiment import record as records
+from softqd.experiment.paper import record as records
 from softqd.report import results
 
 ROOT = Path(__file__).parents[2]

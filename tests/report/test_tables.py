@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 from scipy import stats
 
-from softqd.experiment.comparison import COMPARED, Entry, conclude
+from softqd.experiment.many.comparison import COMPARED, Entry, conclude
 from softqd.report.tables import budget_table, comparison_table
 
 GOOD, CLOSE, BAD = [5.0, 6.1, 7.2, 8.3, 9.4], [4.9, 6.0, 7.3, 8.1, 9.5], [0.1] * 5

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softqd.experiment.parts import Parts, not_readable, origin_text
+from softqd.experiment.files.parts import Parts, not_readable, origin_text
 from softqd.registry import unknown_message
 
 _QUALITY = ("quality", "fitness", "objective", "score", "reward")

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.experiment import config as configs
 from softqd.experiment.config import Config
-from softqd.experiment.plan import Method
+from softqd.experiment.many.plan import Method
 from softqd.types import Algorithm, Key, Problem, lift_arrays
 
 # All states of a program together; what a step needs beyond is a few times as much.

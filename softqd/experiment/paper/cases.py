@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from softqd.experiment.record import record_name
+from softqd.experiment.paper.record import record_name
 
 # What the paper calls the algorithms, in the order of its tables.
 METHODS = {

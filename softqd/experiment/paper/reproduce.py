@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from softqd.experiment import config as configs
-from softqd.experiment import record as records
-from softqd.experiment.cases import Case
 from softqd.experiment.config import Config, ConfigError
-from softqd.experiment.group import is_finished
-from softqd.experiment.plan import check_seeds, folder_of, method_of, refuse_other
-from softqd.experiment.record import Record
-from softqd.experiment.reproductions import find
-from softqd.experiment.runs import Runs, check_jobs, run_all
+from softqd.experiment.many.group import is_finished
+from softqd.experiment.many.plan import check_seeds, folder_of, method_of, refuse_other
+from softqd.experiment.many.runs import Runs, check_jobs, run_all
+from softqd.experiment.paper import record as records
+from softqd.experiment.paper.cases import Case
+from softqd.experiment.paper.record import Record
+from softqd.experiment.paper.reproductions import find
 from softqd.types import Problem
 
 # Settings that only say where a file is.

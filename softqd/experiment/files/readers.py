@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from softqd.experiment.csv_file import read_csv
-from softqd.experiment.npz_file import read_npz
-from softqd.experiment.parts import no_pickle, not_readable, to_population
+from softqd.experiment.files.csv_file import read_csv
+from softqd.experiment.files.npz_file import read_npz
+from softqd.experiment.files.parts import no_pickle, not_readable, to_population
 from softqd.types import Population
 
 _PICKLE_SUFFIXES = (".pkl", ".pickle", ".p", ".joblib", ".pt", ".pth")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from softqd.experiment.cases import (
+from softqd.experiment.paper.cases import (
     GAMMAS,
     LP_ROWS,
     LSI_ROWS,

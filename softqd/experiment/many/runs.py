@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import jax
 
-from softqd.experiment.group import Emit, Event, groups_of, run_group
-from softqd.experiment.plan import Method
+from softqd.experiment.many.group import Emit, Event, groups_of, run_group
+from softqd.experiment.many.plan import Method
+from softqd.experiment.many.workers import Task, run_tasks
 from softqd.experiment.progress import ExperimentBar
-from softqd.experiment.workers import Task, run_tasks
 from softqd.ops.checks import check_count
 from softqd.types import Problem
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from softqd.experiment.comparison import Comparison, conclude, entry_of
-from softqd.experiment.group import Emit, is_finished, run_group
-from softqd.experiment.plan import (
+from softqd.experiment.many.comparison import Comparison, conclude, entry_of
+from softqd.experiment.many.group import Emit, is_finished, run_group
+from softqd.experiment.many.plan import (
     Method,
     check_seeds,
     folder_of,
@@ -21,9 +21,9 @@ from softqd.experiment.plan import (
     refuse_other,
     with_budgets,
 )
-from softqd.experiment.preset import read_presets
-from softqd.experiment.runs import Runs, check_jobs, run_all
-from softqd.experiment.workers import Task
+from softqd.experiment.many.preset import read_presets
+from softqd.experiment.many.runs import Runs, check_jobs, run_all
+from softqd.experiment.many.workers import Task
 from softqd.ops.checks import check_count
 from softqd.types import Problem
 

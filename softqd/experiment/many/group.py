@@ -16,8 +16,8 @@ import tomli_w
 
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.folder import finish_folder, identity, write_whole
-from softqd.experiment.measure import curve_values, measure_all
-from softqd.experiment.plan import Method, folder_of, parse_seeds, seeds_text
+from softqd.experiment.many.measure import curve_values, measure_all
+from softqd.experiment.many.plan import Method, folder_of, parse_seeds, seeds_text
 from softqd.experiment.result import Result, versions
 from softqd.experiment.run import run
 from softqd.types import Problem

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from softqd.experiment.folder import identity, write_whole
-from softqd.experiment.group import (
+from softqd.experiment.loop import NonFiniteError
+from softqd.experiment.many.group import (
     Emit,
     Event,
     fail,
@@ -26,11 +27,10 @@ from softqd.experiment.group import (
     is_memory,
     run_group,
 )
-from softqd.experiment.loop import NonFiniteError
-from softqd.experiment.plan import Method, folder_of
+from softqd.experiment.many.plan import Method, folder_of
+from softqd.experiment.many.stack import Stack, stack, stacks_of
+from softqd.experiment.many.workers import Task
 from softqd.experiment.run import run_lanes
-from softqd.experiment.stack import Stack, stack, stacks_of
-from softqd.experiment.workers import Task
 from softqd.types import Problem
 
 _LANES_FILE = "lanes.json"

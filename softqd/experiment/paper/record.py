@@ -21,7 +21,7 @@ from typing import Any
 
 from softqd.experiment.config import Config
 from softqd.experiment.folder import write_whole
-from softqd.experiment.measure import CURVES
+from softqd.experiment.many.measure import CURVES
 from softqd.experiment.result import COUNTS
 from softqd.metrics import METRICS
 

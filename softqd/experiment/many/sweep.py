@@ -2,7 +2,7 @@
 
 Every run has its folder, ``<out>/<setting>/seed_<n>``, as in a comparison, of which a
 sweep is one: of settings instead of algorithms. Settings that differ in numbers alone
-advance together in one program; `softqd.experiment.stack` says how.
+advance together in one program; `softqd.experiment.many.stack` says how.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from softqd.experiment.compare import Experiment
-from softqd.experiment.comparison import COMPARED, Comparison, load_comparison
 from softqd.experiment.config import Config
 from softqd.experiment.folder import write_whole
-from softqd.experiment.grid import Grid, complete_grid, edges, points_of
-from softqd.experiment.group import Emit, run_group
-from softqd.experiment.plan import Method, check_seeds, grid_methods, with_budgets
-from softqd.experiment.preset import write_preset
-from softqd.experiment.runs import check_jobs
-from softqd.experiment.stack import skeleton
-from softqd.experiment.stack_group import continue_stacks, run_stacks
-from softqd.experiment.workers import Task
+from softqd.experiment.many.compare import Experiment
+from softqd.experiment.many.comparison import COMPARED, Comparison, load_comparison
+from softqd.experiment.many.grid import Grid, complete_grid, edges, points_of
+from softqd.experiment.many.group import Emit, run_group
+from softqd.experiment.many.plan import Method, check_seeds, grid_methods, with_budgets
+from softqd.experiment.many.preset import write_preset
+from softqd.experiment.many.runs import check_jobs
+from softqd.experiment.many.stack import skeleton
+from softqd.experiment.many.stack_group import continue_stacks, run_stacks
+from softqd.experiment.many.workers import Task
 from softqd.ops.checks import check_count
 from softqd.registry import lookup
 from softqd.types import Problem

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from softqd.experiment import config as configs
-from softqd.experiment.group import Emit, Event, run_group
-from softqd.experiment.plan import Method
+from softqd.experiment.many.group import Emit, Event, run_group
+from softqd.experiment.many.plan import Method
 
 
 class Task(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from softqd.experiment.parts import Parts, no_pickle, not_readable, origin_text
+from softqd.experiment.files.parts import Parts, no_pickle, not_readable, origin_text
 from softqd.registry import unknown_message
 
 Arrays = dict[str, np.ndarray]

@@ -1,0 +1,1 @@
+"""Population files, ours and those of other tools: found, checked, and read."""

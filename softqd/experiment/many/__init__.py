@@ -1,0 +1,1 @@
+"""Many runs: comparisons and sweeps, over seeds, settings and processes."""
