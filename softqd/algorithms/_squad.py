@@ -443,7 +443,7 @@ def _measured(gradient: PyTree) -> tuple[PyTree, Float[Array, " m"], Bool[Array,
 
 
 def _one_over_unit(gradient: PyTree, norm_sq: Float[Array, " m"]) -> Float[Array, ""]:
-    """One over the root mean square of a batch, over the rows that are finite.
+    """One over the root mean square of a batch; rows that are not finite count as 0.
 
     The push is many times as strong while the bandwidth is small, and an optimizer that
     remembers squared gradients would crawl for hundreds of iterations afterwards. So it

@@ -305,3 +305,38 @@ def test_a_schedule_of_the_overlap_is_followed():
 def test_one_of_overlap_and_gamma_sq():
     with pytest.raises(ValueError, match=r"got 0\.1 and 2\.0\. Leave gamma_sq out"):
         softqd.squad(bounded(), overlap=0.1, gamma_sq=2.0)
+
+
+def recording():
+    """An optimizer that stays where it is and remembers what it was handed."""
+    return optax.GradientTransformation(
+        lambda params: jax.tree.map(jnp.zeros_like, params),
+        lambda updates, _, params: (jax.tree.map(jnp.zeros_like, params), updates),
+    )
+
+
+@pytest.mark.parametrize("slope", [1e-3, 1.0, 1e3])
+def test_gradients_come_in_units_of_their_batch(slope):
+    def evaluate(x):
+        return 1.0 + slope * (jnp.sum(x["a"] ** 2) + x["b"]), jnp.tanh(x["a"][:2])
+
+    def sample(key):
+        return {"a": jax.random.normal(key, (3,)), "b": jnp.float32(0.5)}
+
+    problem = softqd.Problem(evaluate, sample, (-1.0, 1.0))
+    algorithm = softqd.squad(problem, optimizer=recording(), **SETTINGS)
+    state, _ = jax.jit(algorithm.step)(algorithm.init(jax.random.key(0)))
+    seen = state.optimizer
+    rows = np.concatenate([seen["a"], seen["b"][:, None]], axis=1)
+    assert np.sqrt(np.mean(rows**2)) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_gradients_of_zero_stay_zero():
+    problem = softqd.Problem(
+        lambda x: (jnp.float32(1.0), jnp.zeros(2)),
+        lambda key: jax.random.normal(key, (3,)),
+        (-1.0, 1.0),
+    )
+    algorithm = softqd.squad(problem, optimizer=recording(), **SETTINGS)
+    state, _ = jax.jit(algorithm.step)(algorithm.init(jax.random.key(0)))
+    np.testing.assert_array_equal(state.optimizer, np.zeros((48, 3)))
