@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from softqd.cli._errors import Interrupted
+from softqd.cli._errors import interruptible
 from softqd.cli._report import announce
 
 
@@ -53,7 +53,7 @@ def compare(
     from softqd.report.tables import LEGEND, budget_table, comparison_table
 
     folder = out or Path("runs") / f"{problem.replace(':', '.')}-comparison"
-    try:
+    with interruptible():
         found = run_comparison(
             problem,
             [name.strip() for name in algorithms.split(",")],
@@ -65,8 +65,6 @@ def compare(
             jobs=jobs,
             progress=True,
         )
-    except KeyboardInterrupt as interrupt:
-        raise Interrupted("continue with the same command") from interrupt
     console = Console()
     console.print(budget_table(found), comparison_table(found))
     lines = [LEGEND, *(f"warning: {text}" for text in found.warnings)]

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from softqd.cli._errors import Interrupted, UsageError
+from softqd.cli._errors import UsageError, interruptible
 
 if TYPE_CHECKING:
     from softqd.experiment.paper.reproduce import Outcome
@@ -58,7 +58,7 @@ def reproduce(
     if source is not None:
         outcome = experiment.from_records(name, source, quick=quick)
     else:
-        try:
+        with interruptible():
             outcome = experiment.reproduce(
                 name,
                 out,
@@ -68,8 +68,6 @@ def reproduce(
                 jobs=jobs,
                 progress=True,
             )
-        except KeyboardInterrupt as interrupt:
-            raise Interrupted("continue with the same command") from interrupt
     _print_outcome(name, outcome, quick)
     _write(name, outcome, out, source or out / "records", quick)
     return int(bool(outcome.failures))

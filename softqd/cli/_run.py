@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from softqd.cli._errors import Interrupted, UsageError
+from softqd.cli._errors import UsageError, interruptible
 from softqd.cli._metrics import print_metrics
 from softqd.cli._report import announce_run
 
@@ -70,12 +70,10 @@ def run(
     config["run"] |= {k: v for k, v in options.items() if v is not None}
     config = configs.with_settings(config, settings or [])
     folder = out or Path("runs") / _folder_name(config)
-    try:
+    with interruptible(""):
         outcome = run_into_folder(
             config, folder, resume=resume, progress=True, live=live
         )
-    except KeyboardInterrupt as interrupt:
-        raise Interrupted from interrupt
     problem_name = config["run"].get("preset", config["problem"]["name"])
     title = f"{config['algorithm']['name']} on {problem_name}"
     print_metrics(title, outcome.metrics)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from softqd.cli._errors import Interrupted
+from softqd.cli._errors import interruptible
 
 
 def sweep(
@@ -50,7 +50,7 @@ def sweep(
 
     name = f"{problem}-{algorithm}-sweep".replace(":", ".")
     folder = out or Path("runs") / name
-    try:
+    with interruptible():
         found = run_sweep(
             problem,
             algorithm,
@@ -64,8 +64,6 @@ def sweep(
             jobs=jobs,
             progress=True,
         )
-    except KeyboardInterrupt as interrupt:
-        raise Interrupted("continue with the same command") from interrupt
     console = Console()
     console.print(sweep_table(found))
     picture = save_figure(sweep_figure(found), folder / "figures" / "sweep.png")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 # Kernels are tried out, but their results not compared with one another, and matrix
 # products are left to the vendor's library, instead of writing kernels for each of
-# them: together this took up to two thirds of the time of compiling a large network.
+# them: both took much of the time of compiling a large network.
 NVIDIA_OPTIONS = {"xla_gpu_autotune_level": 2, "xla_gpu_enable_triton_gemm": False}
 
 
