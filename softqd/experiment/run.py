@@ -42,7 +42,8 @@ def run(
     """Run an algorithm and return its `Result`.
 
     The run ends at whichever limit comes first. It is the same, bit for bit, whatever
-    ``log_every`` is and however often it was interrupted and resumed.
+    ``log_every`` is and however often it was interrupted and resumed; on a GPU, where
+    compilers choose kernels by trying them out, as long as it stays in one process.
 
     Args:
         algorithm: What to run.

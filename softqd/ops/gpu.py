@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 from typing import Any
 
 import jax
@@ -16,8 +17,14 @@ NVIDIA_OPTIONS = {"xla_gpu_autotune_level": 2, "xla_gpu_enable_triton_gemm": Fal
 
 
 def compiler_options() -> dict[str, Any] | None:
-    """What to tell the compiler of a long run, for the device it will run on."""
-    return NVIDIA_OPTIONS if _is_nvidia(_default_device()) else None
+    """What to tell the compiler of a long run, for the device it will run on.
+
+    An option that the environment variable ``XLA_FLAGS`` names is the user's.
+    """
+    if not _is_nvidia(_default_device()):
+        return None
+    theirs = os.environ.get("XLA_FLAGS", "")
+    return {name: v for name, v in NVIDIA_OPTIONS.items() if name not in theirs}
 
 
 def has_kernels(dtype: Any) -> bool:

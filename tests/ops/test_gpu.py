@@ -40,8 +40,15 @@ def test_a_default_device_decides(default):
     ("device", "expected"), [(H200, gpu.NVIDIA_OPTIONS), (AMD, None), (CPU, None)]
 )
 def test_options_are_those_of_the_device(monkeypatch, device, expected):
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
     monkeypatch.setattr(gpu, "_default_device", lambda: device)
     assert gpu.compiler_options() == expected
+
+
+def test_options_of_the_environment_are_left_alone(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_foo=1 --xla_gpu_autotune_level=0")
+    monkeypatch.setattr(gpu, "_default_device", lambda: H200)
+    assert gpu.compiler_options() == {"xla_gpu_enable_triton_gemm": False}
 
 
 def test_the_compiler_knows_the_options():
