@@ -43,6 +43,8 @@ DEPENDENT_DEFAULTS: dict[str, tuple[str, Callable]] = {
     "squad": ("gamma_sq", squad_form_of),
 }
 
+# Settings that are the path of a file or folder, or the name of what is there anyway.
+FILE_SETTINGS = ("target", "generator", "scorer", "weights")
 # What to type for settings without a default, as an example.
 EXAMPLE_TEXTS: dict[str, dict[str, str]] = {
     "latent_space": {

@@ -202,8 +202,21 @@ def with_settings(config: Config, assignments: list[str]) -> Config:
                 f"both problem and algorithm have {key!r}; write problem.{key}=... or "
                 f"algorithm.{key}=..."
             )
-        changed[tables[0]][key] = parse_value(text)
+        (table,) = tables
+        changed[table][key] = _typed(key, text, hints[table][key])
     return complete(changed)
+
+
+def _typed(key: str, text: str, hint: Any) -> Any:
+    """A setting's value as typed: a text where only texts will do, a path from root."""
+    value = parse_value(text)
+    if not isinstance(value, str) and _kinds(hint) <= {str, "none"}:
+        value = text
+    if key in registry.FILE_SETTINGS and isinstance(value, str) and value != "none":
+        path = Path(value).expanduser()
+        # A run folder is read from elsewhere too. Other texts may be names.
+        value = str(path.resolve()) if path.exists() else value
+    return value
 
 
 def build(config: Config) -> tuple[Problem, Algorithm]:
@@ -378,7 +391,7 @@ def _check_type(name: str, value: Any, hint: Any) -> Any:
         int: "a whole number",
         float: "a number",
         bool: "true or false",
-        str: "a name",
+        str: "a text",
         "none": "none",
         "array": "a list of numbers",
         "optimizer": "an optax optimizer such as adam(0.05)",

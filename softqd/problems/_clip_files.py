@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softqd.problems._weight_files import read_arrays
+from softqd.problems._weight_files import read_arrays, to_float32
 
 # Tokens of a text that CLIP reads, its start and end included.
 CONTEXT = 77
+# Configurations written before transformers 4.31 give this wrong id; the end of the
+# text is then the token with the highest id.
+LEGACY_END = 2
 INSTALL = 'install the extra: pip install "softqd[lsi]"'
 # Buffers that old files hold beside the weights.
 _IGNORED = ("position_ids",)
@@ -62,7 +65,7 @@ def read_config(folder: Path) -> ClipConfig:
             f"{path} is not of a CLIP model: expected model_type 'clip' with "
             "vision_config and text_config"
         )
-    return ClipConfig(
+    found = ClipConfig(
         vision=_tower(path, vision, hidden_size=768, intermediate_size=3072),
         text=_tower(
             path, text, hidden_size=512, intermediate_size=2048, num_attention_heads=8
@@ -74,11 +77,34 @@ def read_config(folder: Path) -> ClipConfig:
         end_token=text.get("eos_token_id", 49407),
         projection_dim=config.get("projection_dim", 512),
     )
+    _check_sizes(path, found)
+    if found.patch_size > found.image_size:
+        raise ValueError(
+            f"{path}: patch_size {found.patch_size} is larger than image_size "
+            f"{found.image_size}"
+        )
+    return found
+
+
+def _check_sizes(path: Path, sizes: Tower | ClipConfig) -> None:
+    """Refuse sizes that are not whole numbers from 1 on."""
+    for name, value in sizes._asdict().items():
+        is_size = name not in ("vision", "text", "layer_norm_eps", "hidden_act")
+        if is_size and (type(value) is not int or value < 1):
+            raise ValueError(
+                f"{path}: {name} must be a whole number, at least 1; got {value!r}"
+            )
 
 
 def _tower(path: Path, given: Mapping[str, Any], **defaults: Any) -> Tower:
     known = {name: given[name] for name in Tower._fields if name in given}
     tower = Tower(**{**defaults, **known})
+    _check_sizes(path, tower)
+    if type(tower.layer_norm_eps) not in (int, float) or tower.layer_norm_eps <= 0:
+        raise ValueError(
+            f"{path}: layer_norm_eps must be a positive number; got "
+            f"{tower.layer_norm_eps!r}"
+        )
     if tower.hidden_size % tower.num_attention_heads:
         raise ValueError(
             f"{path}: hidden_size {tower.hidden_size} is not a multiple of "
@@ -138,13 +164,14 @@ def read_weights(folder: Path, config: ClipConfig) -> dict[str, np.ndarray]:
 
     Raises:
         ValueError: If the file is missing or cut off, if its arrays are not exactly
-            those that the configuration asks for, or if safetensors is not installed.
+            those that the configuration asks for, if values are not finite floats, or
+            if safetensors is not installed.
     """
     path = file_of(folder, "model.safetensors")
     arrays = read_arrays(path)
     kept = {k: v for k, v in arrays.items() if not k.endswith(_IGNORED)}
     _check_shapes(path, kept, weight_shapes(config))
-    return {name: array.astype(np.float32) for name, array in kept.items()}
+    return to_float32(kept, str(path))
 
 
 def _check_shapes(

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from softqd.problems._clip_files import CONTEXT, INSTALL, file_of
+from softqd.problems._clip_files import (
+    CONTEXT,
+    INSTALL,
+    LEGACY_END,
+    ClipConfig,
+    file_of,
+)
 
 START, END = "<|startoftext|>", "<|endoftext|>"
 # CLIP's words: contractions, runs of letters, single digits, runs of anything else.
@@ -38,22 +44,45 @@ def load_tokenizer(folder: str | Path) -> Any:
         raise ValueError(f"CLIP's prompts need tokenizers; {INSTALL}") from None
     folder = Path(folder).expanduser()
     path = folder / "tokenizer.json"
+    merges = None
+    if not path.is_file():
+        path, merges = file_of(folder, "vocab.json"), file_of(folder, "merges.txt")
     try:
-        if path.is_file():
+        if merges is None:
             tokenizer = Tokenizer.from_file(str(path))
         else:
-            path = file_of(folder, "vocab.json")
-            tokenizer = _from_vocabulary(path, file_of(folder, "merges.txt"))
-    except ValueError:
-        raise
+            tokenizer = _from_vocabulary(path, merges)
     except Exception as error:  # tokenizers raises plain exceptions
-        raise ValueError(f"{path} cannot be read as a tokenizer: {error}") from None
+        files = path if merges is None else f"{path} with {merges.name}"
+        raise ValueError(f"{files} cannot be read as a tokenizer: {error}") from None
     if None in (tokenizer.token_to_id(START), tokenizer.token_to_id(END)):
         raise ValueError(f"{path} is not of CLIP: it has no tokens {START} and {END}")
     # What the file says of these would hide that a prompt is too long.
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+def check_tokenizer(tokenizer: Any, config: ClipConfig, folder: str | Path) -> None:
+    """Refuse a tokenizer whose numbers are not those of the model.
+
+    Raises:
+        ValueError: If it has more tokens than the model, or ends texts with another one
+            than the model looks for.
+    """
+    last, end = max(tokenizer.get_vocab().values()), tokenizer.token_to_id(END)
+    if last >= config.vocab_size:
+        raise ValueError(
+            f"{folder}: the tokenizer has tokens up to {last}, and config.json a "
+            f"vocab_size of {config.vocab_size}; they are of different models"
+        )
+    wanted = last if config.end_token == LEGACY_END else config.end_token
+    if end != wanted:
+        raise ValueError(
+            f"{folder}: the tokenizer ends texts with token {end}, and by config.json "
+            f"(eos_token_id {config.end_token}) the model looks for {wanted}; they are "
+            "of different models"
+        )
 
 
 def _from_vocabulary(vocab_path: Path, merges_path: Path) -> Any:
@@ -120,10 +149,13 @@ def tokenize(
         raise ValueError(f"prompts must be a list of texts; got the text {prompts!r}")
     texts = list(prompts)
     tokens = np.full((len(texts), context), tokenizer.token_to_id(END), np.int32)
+    special = {tokenizer.token_to_id(START), tokenizer.token_to_id(END)}
     for row, text in zip(tokens, texts, strict=True):
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"prompt must be a text that is not empty; got {text!r}")
         ids = tokenizer.encode(text).ids
+        if set(ids) <= special:
+            raise ValueError(f"prompt {text!r} says nothing to CLIP; write a sentence")
         if len(ids) > context:
             raise ValueError(
                 f"prompt {text[:60]!r}... has {len(ids)} tokens, start and end "

@@ -25,13 +25,25 @@ class DownloadError(ValueError):
 
 
 def download(
-    url: str, path: Path, sha256: str, *, report: Report | None = None
+    url: str,
+    path: Path,
+    sha256: str,
+    *,
+    size: int | None = None,
+    report: Report | None = None,
 ) -> Path:
     """Fetch a file to ``path``, unless the right one is already there.
 
     What has arrived is kept beside it as ``NAME.part``: another attempt, or another
     call, asks the server for the rest only. The file gets its name once it is whole and
     its checksum is right.
+
+    Args:
+        url: Its address.
+        path: Where it will be.
+        sha256: Its checksum.
+        size: In bytes, if known: some servers do not say.
+        report: Told of the progress.
 
     Raises:
         DownloadError: If it cannot be fetched, or has another checksum.
@@ -40,18 +52,11 @@ def download(
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    for attempt in range(1, _ATTEMPTS + 1):
-        before = _size(part)
-        try:
-            _continue(url, part, report)
-            break
-        except urllib.error.HTTPError as error:
-            if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                break  # nothing is left to send; the checksum decides
-            raise DownloadError(f"{url}: the server answers {error}") from None
-        except _BROKEN as error:
-            if attempt == _ATTEMPTS or (attempt > 1 and _size(part) == before):
-                raise DownloadError(_broken_message(url, part, error)) from None
+    is_continued = part.exists()
+    _fetch(url, part, size, report)
+    if is_continued and sha256_of(part) != sha256:
+        part.unlink()  # what was there before is not of this file
+        _fetch(url, part, size, report)
     actual = sha256_of(part)
     if actual != sha256:
         part.unlink()
@@ -63,20 +68,45 @@ def download(
     return path
 
 
-def _continue(url: str, part: Path, report: Report | None) -> None:
+def _fetch(url: str, part: Path, size: int | None, report: Report | None) -> None:
+    """Fetch what is missing of a file, in a few attempts.
+
+    Raises:
+        DownloadError: If the server refuses, or nothing more comes.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        before = _size(part)
+        try:
+            return _continue(url, part, size, report)
+        except urllib.error.HTTPError as error:
+            is_whole = error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+            if is_whole and before:
+                return None  # nothing is left to send; the checksum decides
+            raise DownloadError(f"{url}: the server answers {error}") from None
+        except _BROKEN as error:
+            if attempt == _ATTEMPTS or (attempt > 1 and _size(part) == before):
+                raise DownloadError(_broken_message(url, part, error)) from None
+    return None
+
+
+def _continue(url: str, part: Path, size: int | None, report: Report | None) -> None:
     """Ask for what is missing of the file, and write it as it comes."""
     request = urllib.request.Request(url, headers={"User-Agent": "softqd"})
     done = _size(part)
     if done:
         request.add_header("Range", f"bytes={done}-")
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
-        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
-            done = 0  # the server sends it from the start
-        total = _total(response, done)
-        with part.open("ab" if done else "wb") as file:
-            while chunk := response.read(_CHUNK):
-                file.write(chunk)
-                done += len(chunk)
+        is_rest = response.status == http.HTTPStatus.PARTIAL_CONTENT
+        # A server may send it from the start all the same.
+        skip = 0 if is_rest else done
+        total = _total(response, done if is_rest else 0) or size
+        with part.open("ab") as file:
+            # As much as there is: if the connection breaks, all that came is written.
+            while chunk := response.read1(_CHUNK):
+                new = chunk[skip:]
+                skip -= len(chunk) - len(new)
+                file.write(new)
+                done += len(new)
                 if report is not None:
                     report(done, total)
     if total is not None and done < total:

@@ -95,7 +95,7 @@ def faces(
         ValueError: If a setting is out of range, or the networks are not there or
             cannot be read.
     """
-    check_count("person", person, 0)
+    check_count("person", person, 0, 2**31 - 1)
     for name, value in (("start", start), ("truncation", truncation)):
         if not 0 < value <= 1:
             raise ValueError(f"{name} must be above 0 and at most 1; got {value!r}")
@@ -161,12 +161,14 @@ def _load(
         emotion.input_shape[0],
     )
     paint_dtype = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
-    map_latents = jax.jit(functools.partial(mapping.apply, mapping.params))
+    map_latents = jax.jit(mapping.apply)
     shape = (_NUM_LATENTS, *mapping.input_shape)
-    latents = map_latents(jax.random.normal(jax.random.key(0), shape))
+    z = jax.random.normal(jax.random.key(0), shape)
+    latents = map_latents(mapping.params, z)
     # Persons have random numbers of their own, apart from those above.
     key = jax.random.fold_in(jax.random.key(1), person)
-    found = map_latents(jax.random.normal(key, (1, *mapping.input_shape)))[0]
+    z = jax.random.normal(key, (1, *mapping.input_shape))
+    found = map_latents(mapping.params, z)[0]
     mean, std = latents.mean(0), latents.std(0)
     params = {
         "mapping": mapping.params,

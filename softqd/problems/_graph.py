@@ -22,17 +22,27 @@ class Network(NamedTuple):
 
 
 def split_constants(
-    constants: dict[str, np.ndarray],
+    path: Path, constants: dict[str, np.ndarray]
 ) -> tuple[Params, dict[str, np.ndarray]]:
     """Weights, which are arguments of the program, and shapes and axes, which are not.
 
+    Raises:
+        ValueError: If a weight is not finite.
+
     Examples:
         >>> import numpy as np
-        >>> weights, rest = split_constants({"w": np.ones(2), "axis": np.array(1)})
+        >>> constants = {"w": np.ones(2), "axis": np.array(1)}
+        >>> weights, rest = split_constants(Path("some.bin"), constants)
         >>> list(weights), rest
         (['w'], {'axis': array(1)})
     """
     is_weight = {k: np.issubdtype(v.dtype, np.floating) for k, v in constants.items()}
+    for name, values in constants.items():
+        if is_weight[name] and not np.isfinite(values).all():
+            raise ValueError(
+                f"{path}: {name!r} holds values that are not finite; the file is "
+                "damaged, fetch or copy it again"
+            )
     weights = {k: jnp.asarray(v) for k, v in constants.items() if is_weight[k]}
     return weights, {k: v for k, v in constants.items() if not is_weight[k]}
 

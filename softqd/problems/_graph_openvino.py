@@ -49,7 +49,7 @@ def read_openvino(path: str | Path) -> Network:
                 f"{path}: operation {layer.kind!r} of layer {layer.name!r} is not known"
             )
     first, last = (_only(path, layers, kind) for kind in ("Parameter", "Result"))
-    params, shapes = split_constants(constants)
+    params, shapes = split_constants(path.with_suffix(".bin"), constants)
 
     def apply(params: Params, x: Array) -> Array:
         known: dict[str, Any] = {**shapes, **params, first: x}

@@ -65,7 +65,7 @@ def read_tfjs(path: str | Path, outputs: Sequence[str]) -> Network:
     missing = set(outputs) - {node.name for node in nodes}
     if missing:
         raise ValueError(f"{path} has no node {', '.join(sorted(missing))}")
-    params, axes = split_constants(weights)
+    params, axes = split_constants(path, weights)
     first, shape = _input(path, nodes)
 
     def apply(params: Params, x: Array) -> tuple[Array, ...]:

@@ -62,7 +62,13 @@ def load_models(generator: Any, scorer: Any) -> tuple[Generator, Scorer]:
         for name, model in given.items()
         if model is None or isinstance(model, (str, Path))
     }
-    missing = [name for name, path in paths.items() if not path.exists()]
+    missing = [
+        name
+        for name, path in paths.items()
+        if not (
+            weights.is_present(_FETCHED[name]) if given[name] is None else path.exists()
+        )
+    ]
     fetch = [
         f"softqd weights fetch {_FETCHED[name]}"
         for name in missing
@@ -99,12 +105,14 @@ def _path_of(name: str, model: str | Path | None) -> Path:
 
 
 def _stylegan2(path: Path) -> Generator:
-    """StyleGAN2 with the noise that is stored with its weights."""
+    """StyleGAN2 with the noise and the clamp that are stored with its weights."""
+    params, conv_clamp = stylegan2.load(path), stylegan2.read_conv_clamp(path)
 
     def synthesis(params, latents, precision):
-        return stylegan2.synthesis(params, latents, noise="const", precision=precision)
+        return stylegan2.synthesis(
+            params, latents, "const", precision, conv_clamp=conv_clamp
+        )
 
-    params = stylegan2.load(path)
     latent_dim = params["mapping.fc0.weight"].shape[1]
     return Generator(params, stylegan2.mapping, synthesis, latent_dim)
 
@@ -112,6 +120,7 @@ def _stylegan2(path: Path) -> Generator:
 def _clip(folder: Path) -> Scorer:
     """CLIP; the weights of its text tower are used once and not kept."""
     model, tokenizer = clip.load(folder), clip.load_tokenizer(folder)
+    clip.check_tokenizer(tokenizer, model.config, folder)
     size = model.config.image_size
 
     def image_features(tower, pictures):

@@ -32,6 +32,7 @@ BEHAVIOR_RANGE = (0.45, 0.55)
 PENALTY = 0.2  # per squared unit of the latent's norm beyond its limit
 NORM_SHARE = 0.35  # the limit, as a share of the mean norm of random latents
 _CHUNK = 500  # latents mapped at once
+_LEAST_GAP = 1e-6  # between embeddings of length one, from which they are two
 
 
 class _Arrays(NamedTuple):
@@ -110,7 +111,7 @@ def latent_space(
         raise ValueError(
             f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}"
         )
-    if not 0 < truncation < math.inf:
+    if not isinstance(truncation, (int, float)) or not 0 < truncation < math.inf:
         raise ValueError(f"truncation must be a positive number; got {truncation!r}")
     draws, scores = load_models(generator, scorer)
     arrays = _prepare(draws, scores, prompt, sentences, truncation, num_latents)
@@ -279,6 +280,12 @@ def _prepare(
         )
     d = len(sentences)
     target, first, second = embedded[0], embedded[1 : d + 1], embedded[d + 1 :]
+    for i, gap in enumerate(jnp.linalg.norm(first - second, axis=1)):
+        if gap < _LEAST_GAP:
+            raise ValueError(
+                f"pairs[{i}]: {sentences[i][0]!r} and {sentences[i][1]!r} are the same "
+                "to the scorer; they must differ, or the behavior would be constant"
+            )
     return _Arrays(
         generator.params,
         scorer.params,

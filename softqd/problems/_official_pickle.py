@@ -26,6 +26,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from softqd.problems._stylegan2_shapes import check_clamp
+
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 _TORCH_PROTOCOL = 1001
 _STORAGES = {
@@ -252,9 +254,16 @@ _STANDS = {
 }
 
 
-def _state(module: _Module, prefix: str = "") -> list[tuple[str, np.ndarray]]:
+def _state(
+    module: _Module, prefix: str = "", seen: set[int] | None = None
+) -> list[tuple[str, np.ndarray]]:
     """Names and arrays in the order of torch's ``state_dict``."""
     found = []
+    # Each module once: a few that hold one another could spell endless names.
+    seen = set() if seen is None else seen
+    if id(module) in seen:
+        raise ValueError(f"{prefix.rstrip('.')} is a module that came before")
+    seen.add(id(module))
     hidden = module.state.get("_non_persistent_buffers_set") or ()
     for kind in ("_parameters", "_buffers"):
         for name, x in module.state[kind].items():
@@ -265,7 +274,7 @@ def _state(module: _Module, prefix: str = "") -> list[tuple[str, np.ndarray]]:
             found.append((f"{prefix}{name}", x))
     for name, child in module.state["_modules"].items():
         if child is not None:
-            found += _state(child, f"{prefix}{name}.")
+            found += _state(child, f"{prefix}{name}.", seen)
     return found
 
 
@@ -276,4 +285,4 @@ def _conv_clamp(module: _Module) -> float | None:
         if module is None:
             return None
     clamp = module.state.get("conv_clamp")
-    return None if clamp is None else float(clamp)
+    return None if clamp is None else check_clamp(float(clamp))

@@ -40,7 +40,9 @@ def pip_download(
     )
     if done.returncode or not path.is_file():
         said = done.stderr.strip().splitlines()
-        reason = said[-1] if said else "it did not say why"
+        # pip's last line says that it found nothing, an earlier one why.
+        causes = [line for line in said if "Retrying" in line][-1:] + said[-1:]
+        reason = "; ".join(causes) or "it did not say why"
         raise DownloadError(f"pip could not download {requirement} ({reason})")
     found = sha256_of(path)
     if found != sha256:

@@ -16,6 +16,10 @@ def check_prompt(name: str, text: Any) -> None:
     """
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"{name} must be a sentence that is not empty; got {text!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be text in UTF-8; got {text!r}") from None
 
 
 def read_pairs(pairs: Sequence[tuple[str, str]] | str) -> list[tuple[str, str]]:
@@ -31,13 +35,15 @@ def read_pairs(pairs: Sequence[tuple[str, str]] | str) -> list[tuple[str, str]]:
     """
     is_text = isinstance(pairs, str)
     listed = [part.split("|") for part in pairs.split(";")] if is_text else pairs
-    if not listed:
-        raise ValueError(f"pairs is empty; expected at least one pair: {_SPELLING}")
+    if not isinstance(listed, (list, tuple)) or not listed:
+        raise ValueError(
+            f"pairs must be a list of at least one pair; got {pairs!r}: {_SPELLING}"
+        )
     return [_read_pair(f"pairs[{i}]", pair) for i, pair in enumerate(listed)]
 
 
 def _read_pair(name: str, pair: Any) -> tuple[str, str]:
-    if isinstance(pair, str) or len(pair) != 2:
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2:
         raise ValueError(f"{name} must be two sentences; got {pair!r}: {_SPELLING}")
     for which, text in zip(("first", "second"), pair, strict=True):
         check_prompt(f"the {which} sentence of {name}", text)

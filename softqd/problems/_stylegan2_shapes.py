@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from softqd.problems._weight_files import to_float32
+
 _SMALLEST = 4  # side of the constant input
 _SHOWN = 4  # names listed of each kind of defect
 # The filter 1-3-3-1 in both directions, of sum one: the only one `synthesis` knows.
@@ -16,10 +18,9 @@ RESAMPLE_FILTER = (np.outer([1, 3, 3, 1], [1, 3, 3, 1]) / 64).astype(np.float32)
 
 def resolutions(resolution: int) -> list[int]:
     """Sides of the blocks: 4, 8, ... up to that of the image."""
-    if resolution < 2 * _SMALLEST or resolution & (resolution - 1):
+    if resolution < _SMALLEST or resolution & (resolution - 1):
         raise ValueError(
-            f"resolution must be a power of two, at least {2 * _SMALLEST}; got "
-            f"{resolution}"
+            f"resolution must be a power of two, at least {_SMALLEST}; got {resolution}"
         )
     return [1 << k for k in range(2, resolution.bit_length())]
 
@@ -31,9 +32,10 @@ def resolution_of(names: Iterable[str]) -> int:
 
 
 def mapping_depth(names: Iterable[str]) -> int:
-    """Number of the mapping's layers."""
-    layers = (name.split(".")[1][2:] for name in names if name.startswith("mapping.fc"))
-    return 1 + max((int(layer) for layer in layers if layer.isdecimal()), default=-1)
+    """Number of the mapping's layers, at most that of its names."""
+    found = [name.split(".")[1][2:] for name in names if name.startswith("mapping.fc")]
+    layers = (int(layer) for layer in found if layer.isdecimal())
+    return min(1 + max(layers, default=-1), len(found))
 
 
 def expected_shapes(
@@ -104,11 +106,19 @@ def check(arrays: Mapping[str, Any], label: str) -> None:
     _check_values(arrays, label)
 
 
+def check_clamp(value: float) -> float:
+    """Return a bound on activations.
+
+    Raises:
+        ValueError: If it is not positive and finite.
+    """
+    if not 0 < value < float("inf"):
+        raise ValueError(f"conv_clamp must be a positive number; got {value}")
+    return value
+
+
 def _check_values(arrays: Mapping[str, Any], label: str) -> None:
-    for name, values in arrays.items():
-        x = np.asarray(values)
-        if not (np.issubdtype(x.dtype, np.floating) and np.isfinite(x).all()):
-            raise ValueError(f"{label}: {name} holds values that are no finite floats")
+    for name, x in to_float32(arrays, label).items():
         if name.endswith("resample_filter") and not np.allclose(x, RESAMPLE_FILTER):
             raise ValueError(f"{label}: {name} is not the filter 1-3-3-1")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -30,11 +30,44 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     read = _read_npz if path.suffix == ".npz" else _safetensors_reader()
     try:
         return read(path)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # bytes that are wrong can make readers raise anything
         raise ValueError(
-            f"{path} cannot be read ({error}): it is damaged or cut off; fetch or "
-            "copy it again"
+            f"{path} cannot be read ({type(error).__name__}: {error}): it is damaged, "
+            "cut off or of another kind; fetch or copy it again"
         ) from None
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Texts that a ``.safetensors`` file holds beside its arrays; else none."""
+    if path.suffix != ".safetensors":
+        return {}
+    safetensors_package()
+    from safetensors import safe_open
+
+    with safe_open(path, "numpy") as file:
+        return file.metadata() or {}
+
+
+def to_float32(arrays: Mapping[str, Any], label: str) -> dict[str, np.ndarray]:
+    """The arrays in single precision.
+
+    Raises:
+        ValueError: If one is not of floats, or holds values that are not finite then.
+
+    Examples:
+        >>> to_float32({"bias": np.ones(2, np.float16)}, "it")["bias"].dtype
+        dtype('float32')
+    """
+    found = {}
+    for name, values in arrays.items():
+        x = np.asarray(values)
+        if not jnp.issubdtype(x.dtype, jnp.floating):  # which knows bfloat16 too
+            raise ValueError(f"{label}: {name} holds {x.dtype}, expected floats")
+        with np.errstate(over="ignore"):
+            found[name] = x.astype(np.float32)
+        if not np.isfinite(found[name]).all():
+            raise ValueError(f"{label}: {name} holds values that are not finite")
+    return found
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:

@@ -23,15 +23,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from softqd.problems._clip_files import (
+    LEGACY_END,
     ClipConfig,
     Tower,
     read_config,
     read_weights,
 )
-from softqd.problems._clip_tokenizer import load_tokenizer, tokenize
+from softqd.problems._clip_tokenizer import check_tokenizer, load_tokenizer, tokenize
 
 __all__ = [
     "Clip",
+    "check_tokenizer",
     "image_features",
     "image_tower",
     "load",
@@ -44,9 +46,6 @@ __all__ = [
 # Mean and standard deviation of the pixels CLIP was trained on.
 PIXEL_MEAN = (0.48145466, 0.4578275, 0.40821073)
 PIXEL_STD = (0.26862954, 0.26130258, 0.27577711)
-# Configurations written before transformers 4.31 give this wrong id; the end of the
-# text is then the token with the highest id.
-_LEGACY_END = 2
 _VISION = ("vision_model.", "visual_projection.")
 _ACTIVATIONS = {
     "quick_gelu": lambda x: x * jax.nn.sigmoid(1.702 * x),
@@ -152,7 +151,7 @@ def text_features(clip: Clip, tokens: Int[Array, "n t"]) -> Float[Array, "n e"]:
     x += p["text_model.embeddings.position_embedding.weight"][None, :length]
     is_visible = jnp.tril(jnp.ones((length, length), bool))
     x = _encoder(p, "text_model.encoder", x, config.text, is_visible)
-    is_legacy = config.end_token == _LEGACY_END
+    is_legacy = config.end_token == LEGACY_END
     end = (tokens if is_legacy else tokens == config.end_token).argmax(1)
     x = jnp.take_along_axis(x, end[:, None, None], axis=1)[:, 0]
     x = _layer_norm(p, "text_model.final_layer_norm", x, config.text)

@@ -23,7 +23,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from softqd.problems import _stylegan2_shapes as shapes
-from softqd.problems._weight_files import read_arrays
+from softqd.problems._weight_files import read_arrays, read_metadata
 
 Params = dict[str, Array]
 Precision = Literal["float32", "tf32", "bfloat16"]
@@ -41,7 +41,7 @@ _EPSILON = 1e-8
 def load(source: str | Path | Mapping[str, Any]) -> Params:
     """A generator's parameters, every name and shape checked.
 
-    Resolution, widths and depth follow from the shapes; any power of two from 8 pixels
+    Resolution, widths and depth follow from the shapes; any power of two from 4 pixels
     on will do.
 
     Args:
@@ -66,6 +66,24 @@ def load(source: str | Path | Mapping[str, Any]) -> Params:
     arrays = read_arrays(Path(source)) if is_path else source
     shapes.check(arrays, label)
     return {name: jnp.asarray(x, jnp.float32) for name, x in arrays.items()}
+
+
+def read_conv_clamp(path: str | Path) -> float | None:
+    """The bound on activations that ``softqd weights convert`` noted in a file.
+
+    Raises:
+        ValueError: If the note is not a positive number.
+    """
+    path = Path(path).expanduser()
+    noted = read_metadata(path).get("conv_clamp", "none")
+    if noted == "none":
+        return None
+    try:
+        return shapes.check_clamp(float(noted))
+    except ValueError:
+        raise ValueError(
+            f"{path}: conv_clamp must be a positive number or none; got {noted!r}"
+        ) from None
 
 
 def random_state(
@@ -161,7 +179,7 @@ def synthesis(
             to 10 bits where the device has such units; 'bfloat16', which also stores
             activations in half the memory. The image is float32 in any case.
         conv_clamp: Bound on activations, if the weights were trained with one; the
-            official FFHQ weights were not, and `softqd weights convert` says.
+            official FFHQ weights were not. `read_conv_clamp` reads it from a file.
 
     Examples:
         >>> params = load(random_state(resolution=8, w_dim=4, max_channels=4))

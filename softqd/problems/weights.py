@@ -89,6 +89,11 @@ def fetch(name: str, *, report: Callable[[str], Report] | None = None) -> Path:
         except DownloadError as error:
             again = f"run 'softqd weights fetch {name}' again"
             raise ValueError(f"{error}; {again}{_elsewhere(name, file)}") from None
+        except OSError as error:
+            raise ValueError(
+                f"{_folder(name)} cannot be written ({error}); remove what is in the "
+                "way, or set SOFTQD_CACHE to another folder"
+            ) from None
     if model.is_converted:
         convert(_folder(name) / model.files[0].name)
         shutil.rmtree(_folder(name))  # a third of the pickle is the generator
@@ -122,6 +127,8 @@ def convert(path: str | Path, out: str | Path | None = None) -> tuple[Path, str]
         target = place(known) if known else path.with_suffix(".safetensors")
     if target.suffix != ".safetensors":
         raise ValueError(f"out must end in .safetensors; got {target}")
+    if target.exists() and target.samefile(path):
+        raise ValueError(f"{path} would be overwritten; give another --out")
     clamp = "none" if conv_clamp is None else f"{conv_clamp:g}"
     write_safetensors(target, arrays, {"source_sha256": sha256, "conv_clamp": clamp})
     if known and target == place(known):
@@ -140,8 +147,8 @@ def check(name: str) -> Status:
     if not any(path.exists() for path in expected):
         return absent
     for path, sha256 in expected.items():
-        if not path.exists():
-            what = f"{path} is missing"
+        if not path.is_file():
+            what = f"{path} is {'not a file' if path.exists() else 'missing'}"
         elif sha256 is None:
             what = f"{path} has no recorded checksum"
         elif sha256_of(path) != sha256:
@@ -199,7 +206,7 @@ def _fetch_file(
         pip_download(requirement, path, file.sha256, is_shown=report is not None)
     else:
         shown = report(file.name) if report else None
-        download(file.url, path, file.sha256, report=shown)
+        download(file.url, path, file.sha256, size=file.size, report=shown)
     if file.members:
         unpack(path, file.members)
         path.unlink()

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from scipy.spatial import Voronoi
 
 from softqd import metrics
-from softqd.report.style import LIGHT, STYLE
+from softqd.report.style import LIGHT, STYLE, plain
 
 # Width of a solution's light on a map, as a share of the wider side of the space.
 MAP_SIGMA = 0.03
@@ -160,7 +160,7 @@ def cell_picture(
         axes = figure.subplots()
         _draw_map(axes, lit, brightest, (0, 1))
         axes.add_collection(edges)
-        axes.set(xlabel=names[0], ylabel=names[1])
+        axes.set(xlabel=plain(names[0]), ylabel=plain(names[1]))
         axes.set_title(f"{len(centroids)} cells, {share:.0%} occupied", fontsize=9)
         _color_bar(figure, [axes], brightest, "best quality of a cell", LIGHT)
     return figure

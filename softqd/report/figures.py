@@ -43,6 +43,7 @@ class RunArrays(NamedTuple):
     bounds: tuple[np.ndarray, np.ndarray]  # infinite where they are not known
     behavior_names: tuple[str, ...]
     problem: Problem | None  # None where it cannot be built again
+    notes: tuple[str, ...]  # the last one says why not
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +137,9 @@ def load_run(folder: str | Path, problem: Problem | None = None) -> RunArrays:
     if found.problem is not None:
         bounds = found.problem.bounds(dim)
         names = gallery.behavior_names(found.problem, dim)
-    return RunArrays(found.result, population, bounds, names, found.problem)
+    return RunArrays(
+        found.result, population, bounds, names, found.problem, found.notes
+    )
 
 
 def _runs(folders: Sequence[Path]) -> dict[str, RunArrays]:
@@ -243,7 +246,9 @@ def _representatives(folder: Path, _: Any) -> Any:
 
 def _rendering(folder: Path) -> tuple[Problem, Population]:
     run = load_run(folder)
-    if run.problem is None or run.problem.render is None:
+    if run.problem is None:
+        raise ValueError(f"{folder}: {run.notes[-1]}")
+    if run.problem.render is None:
         raise ValueError(
             f"the problem of {folder} cannot render its solutions; draw 'scatter', or "
             "give softqd.Problem a render function"

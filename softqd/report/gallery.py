@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
 from softqd.metrics import select, to_unit
-from softqd.report.style import STYLE
+from softqd.report.style import STYLE, plain
 from softqd.types import Population, Problem
 
 # Behaviors that get a row; more would not be looked at.
@@ -53,7 +53,7 @@ def gallery(problem: Problem, population: Population) -> Figure:
         for k, (name, members) in enumerate(zip(names, rows, strict=True)):
             for column, (end, member) in enumerate(zip(_SHARES, members, strict=True)):
                 value, quality = kept.behavior[member, k], kept.quality[member]
-                title = f"{name}, {end}: {value:.3g}\nquality {quality:.4g}"
+                title = f"{plain(name)}, {end}: {value:.3g}\nquality {quality:.4g}"
                 _show(grid[k + 1, column], pictures[1 + 3 * k + column], title)
     return figure
 
@@ -105,7 +105,7 @@ def picture_table(problem: Problem, population: Population, size: int = 5) -> Fi
     best = best_of_cells(quality, behavior, size)
     filled = np.argwhere(best >= 0)
     pictures = rendered(problem, kept.solutions, best[best >= 0])
-    names = behavior_names(problem, 2)
+    names = [plain(name) for name in behavior_names(problem, 2)]
     with matplotlib.rc_context({"figure.dpi": 120, "font.size": 7}):
         shape = (1.45 * size, 1.75 * size + 0.3)
         figure = Figure(figsize=shape, layout="constrained")

@@ -29,6 +29,7 @@ from softqd.report.style import (
     ONE,
     QUALITY,
     STYLE,
+    plain,
     save_figure,
 )
 from softqd.types import Problem
@@ -55,7 +56,7 @@ def behavior_scatter(
         names: Of the behaviors; by default numbers from 1.
     """
     dim = behavior.shape[1]
-    names = names or [f"behavior {i + 1}" for i in range(dim)]
+    names = [plain(n) for n in names or (f"behavior {i + 1}" for i in range(dim))]
     if dim == 1:
         axes_of = [(behavior[:, 0], quality, names[0], "quality", None)]
     elif dim <= MAX_PAIRED_DIM:
@@ -111,7 +112,7 @@ def parallel_coordinates(
         names: Of the behaviors; by default numbers from 1.
     """
     dim = behavior.shape[1]
-    names = names or [f"behavior {i + 1}" for i in range(dim)]
+    names = [plain(n) for n in names or (f"behavior {i + 1}" for i in range(dim))]
     infinite = (np.full(dim, -np.inf), np.full(dim, np.inf))
     low, high = finite_bounds(behavior, bounds or infinite)
     heights = (behavior - low) / (high - low)

@@ -42,6 +42,16 @@ FORMATS = (".pdf", ".png", ".svg")
 MAX_VECTOR_MARKS = 2000
 
 
+def plain(text: str) -> str:
+    r"""A user's words as they are: matplotlib takes what is between dollars for math.
+
+    Examples:
+        >>> print(plain("$5 to $10"))
+        \$5 to \$10
+    """
+    return text.replace("$", r"\$")
+
+
 def look(number: int) -> dict[str, Any]:
     """Color and marker of the so-many-th thing of a figure.
 

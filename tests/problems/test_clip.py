@@ -176,6 +176,20 @@ def test_wrong_weights(folder, change, message):
         clip.load(folder)
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.float32(np.nan), "logit_scale holds values that are not finite"),
+        (np.float64(1e300), "logit_scale holds values that are not finite"),
+        (np.int32(1), "logit_scale holds int32, expected floats"),
+    ],
+)
+def test_values_that_are_no_weights(folder, value, message):
+    rewrite(folder, lambda arrays: arrays.update(logit_scale=np.asarray(value)))
+    with pytest.raises(ValueError, match=rf"model\.safetensors: {message}"):
+        clip.load(folder)
+
+
 def test_truncated_weights(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1000])
@@ -211,6 +225,11 @@ def test_wrong_configurations(folder, text, message):
     [
         ({"num_attention_heads": 7}, "hidden_size 24 is not a multiple"),
         ({"hidden_act": "relu"}, "hidden_act must be quick_gelu or gelu"),
+        ({"num_attention_heads": 0}, "num_attention_heads must be a whole number, at"),
+        ({"hidden_size": "24"}, "hidden_size must be a whole number, .*; got '24'"),
+        ({"patch_size": 0}, "patch_size must be a whole number, at least 1; got 0"),
+        ({"patch_size": 999}, "patch_size 999 is larger than image_size 32"),
+        ({"layer_norm_eps": None}, "layer_norm_eps must be a positive number"),
     ],
 )
 def test_impossible_towers(folder, changes, message):
@@ -224,9 +243,33 @@ def test_wrong_tokenizers(folder):
     with pytest.raises(ValueError, match=r"tokenizer\.json cannot be read"):
         clip.load_tokenizer(folder)
     (folder / "tokenizer.json").unlink()
+    whole = (folder / "vocab.json").read_text()
+    (folder / "vocab.json").write_text(whole[:-20])
+    with pytest.raises(
+        ValueError, match=r"vocab\.json with merges\.txt cannot be read"
+    ):
+        clip.load_tokenizer(folder)
     (folder / "merges.txt").unlink()
     with pytest.raises(ValueError, match=r"there is no file .*merges\.txt"):
         clip.load_tokenizer(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"eos_token_id": 7}, r"ends texts with token \d+, .* looks for 7"),
+        ({"vocab_size": 600}, r"tokens up to \d+, and config.json a vocab_size of 600"),
+    ],
+)
+def test_tokenizers_of_other_models(folder, changes, message):
+    tokenizer, config = clip.load_tokenizer(folder), clip.load(folder).config
+    clip.check_tokenizer(tokenizer, config, folder)
+    spoil_config(folder, "text", eos_token_id=2)
+    clip.check_tokenizer(tokenizer, clip.load(folder).config, folder)
+    fields = {"eos_token_id": "end_token", "vocab_size": "vocab_size"}
+    spoiled = config._replace(**{fields[k]: v for k, v in changes.items()})
+    with pytest.raises(ValueError, match=message):
+        clip.check_tokenizer(tokenizer, spoiled, folder)
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,35 @@ def test_another_file_is_thrown_away(server, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("length", [10, 200_000])
+@pytest.mark.parametrize("knows_ranges", [True, False])
+def test_a_part_of_another_file_is_not_built_upon(
+    server, tmp_path, length, knows_ranges
+):
+    server.knows_ranges = knows_ranges
+    (tmp_path / "x.part").write_bytes(b"?" * length)
+    assert download(server.url, tmp_path / "x", SHA256).read_bytes() == CONTENT
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_what_is_there_is_kept_when_a_server_starts_over_and_breaks(server, tmp_path):
+    server.knows_ranges, server.breaks = False, (10_000, 10_000)
+    (tmp_path / "x.part").write_bytes(CONTENT[:80_000])
+    with pytest.raises(DownloadError, match=r"80,000 bytes are kept"):
+        download(server.url, tmp_path / "x", SHA256)
+
+
+@pytest.mark.parametrize("form", ["chunked", "unsaid"])
+def test_servers_that_do_not_say_how_much_there_is(server, tmp_path, form):
+    server.form, server.breaks = form, (30_000, 20_000)
+    path = download(server.url, tmp_path / "x", SHA256, size=len(CONTENT))
+    assert path.read_bytes() == CONTENT
+    assert server.ranges == [None, "bytes=30000-", "bytes=50000-"]
+
+
 def test_servers_that_refuse_or_are_not_there(server, tmp_path):
     server.content = b""  # every range is beyond its end
-    (tmp_path / "x.part").write_bytes(b"of another file")
-    with pytest.raises(DownloadError, match="thrown away"):
+    with pytest.raises(DownloadError, match="the server answers HTTP Error 416"):
         download(server.url, tmp_path / "x", SHA256)
     with pytest.raises(DownloadError, match="could not be fetched"):
         download("https://softqd.invalid/x", tmp_path / "x", SHA256)

@@ -162,7 +162,8 @@ def test_squad_spreads_ages_and_smiles(problem):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"person": -1}, r"person must be a whole number at least 0; got -1"),
+        ({"person": -1}, r"person must be a whole number between 0 and .*; got -1"),
+        ({"person": 10**20}, r"person must be a whole number between 0 and"),
         ({"start": 0.0}, r"start must be above 0 and at most 1; got 0.0"),
         ({"truncation": 1.5}, r"truncation must be above 0 and at most 1; got 1.5"),
         ({"precision": "int8"}, r"precision must be one of float32, .*; got 'int8'"),

@@ -132,6 +132,15 @@ def test_truncated_files(copy, file, says):
         read(copy, Path(file).stem)
 
 
+@pytest.mark.parametrize("file", ["MappingNetwork.bin", "emotion.bin"])
+def test_weights_that_are_not_finite(copy, file):
+    data = bytearray((copy / file).read_bytes())
+    data[::] = b"\xff" * len(data)
+    (copy / file).write_bytes(data)
+    with pytest.raises(ValueError, match=r"holds values that are not finite; the file"):
+        read(copy, Path(file).stem)
+
+
 @pytest.mark.parametrize("file", ["MappingNetwork.xml", "emotion.bin", "faceres.json"])
 def test_missing_files(copy, file):
     (copy / file).unlink()

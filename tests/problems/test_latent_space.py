@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.tree_util import Partial
+from official_pickles import official_pickle
 
 import softqd
 from softqd.cli import invoke
 from softqd.experiment import config
-from softqd.problems import Generator, Scorer, clip, latent_space, stylegan2
+from softqd.problems import Generator, Scorer, clip, latent_space, stylegan2, weights
 from softqd.problems._latent_space import arc_distance
 from softqd.problems._prompts import pair_name
 from softqd.registry import EXAMPLE_TEXTS
@@ -335,7 +336,9 @@ def test_names_of_behaviors(first, second, name):
     [
         ({"prompt": ""}, "prompt must be a sentence that is not empty"),
         ({"prompt": None}, "prompt must be a sentence that is not empty; got None"),
-        ({"pairs": []}, "pairs is empty"),
+        ({"pairs": []}, r"pairs must be a list of at least one pair; got \[\]"),
+        ({"pairs": 3}, r"pairs must be a list of at least one pair; got 3"),
+        ({"pairs": [None]}, r"pairs\[0\] must be two sentences; got None"),
         ({"pairs": ""}, r"pairs\[0\] must be two sentences"),
         ({"pairs": "young"}, r"pairs\[0\] must be two sentences.*first \| second"),
         ({"pairs": "a | b; c |"}, r"the second sentence of pairs\[1\] must be a sent"),
@@ -346,6 +349,8 @@ def test_names_of_behaviors(first, second, name):
         ({"precision": "half"}, "precision must be one of float32, tf32, bfloat16"),
         ({"num_starts": 0}, "num_starts must be a whole number at least 1"),
         ({"truncation": 0.0}, "truncation must be a positive number; got 0.0"),
+        ({"truncation": "0.7"}, "truncation must be a positive number; got '0.7'"),
+        ({"prompt": "\udce9"}, "prompt must be text in UTF-8"),
     ],
 )
 def test_wrong_settings(settings, message):
@@ -428,6 +433,17 @@ def test_run_without_weights_says_what_to_type(capsys, tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
+def test_what_was_fetched_in_part_is_missing(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOFTQD_CACHE", str(tmp_path))
+    folder = tmp_path / "weights" / "clip-vit-b32"
+    folder.mkdir(parents=True)
+    shutil.copy(CLIP_FOLDER / "config.json", folder)
+    assert invoke(["run", "lsi", "--out", str(tmp_path / "run")]) == 2
+    (line,) = lines(capsys)
+    both = "softqd weights fetch stylegan2-ffhq && softqd weights fetch clip-vit-b32"
+    assert f"type '{both}'" in line
+
+
 def test_only_what_is_missing_is_asked_for(capsys):
     assert invoke(["run", "lsi-hard", "--set", f"scorer={CLIP_FOLDER}"]) == 2
     (line,) = lines(capsys)
@@ -467,9 +483,11 @@ def refusal(capsys, folder, *arguments):
         (["generator=cut.npz"], "cut.npz cannot be read"),
         (["generator=cut.safetensors"], "cut.safetensors cannot be read"),
         (["generator=other.npz"], "other.npz: not a StyleGAN2 generator"),
-        (["generator=g.pkl"], "run 'softqd weights convert g.pkl'"),
+        (["generator=g.pkl"], "g.pkl is a pickle; run 'softqd weights convert "),
         (["scorer=cut"], "cut/model.safetensors cannot be read"),
-        (["scorer=g.pkl"], "there is no file g.pkl/config.json"),
+        (["scorer=g.pkl"], "g.pkl/config.json; expected a CLIP folder"),
+        (["pairs=a.|a ."], "pairs[0]: 'a.' and 'a .' are the same to the scorer"),
+        (["prompt=<|endoftext|>"], "says nothing to CLIP; write a sentence"),
     ],
 )
 def test_bad_input_on_the_command_line(
@@ -512,14 +530,34 @@ def test_truncated_networks_of_faces_on_the_command_line(
     assert message in refusal(capsys, tmp_path, "lsi-faces", f"weights={folder}")
 
 
+def test_a_noted_clamp_reaches_the_pictures(tmp_path):
+    sizes = {"w_dim": 8, "max_channels": 8, "num_layers": 2}
+    arrays = stylegan2.random_state(16, **sizes)
+    free, bound = tmp_path / "free.pkl", tmp_path / "bound.pkl"
+    free.write_bytes(official_pickle(arrays))
+    bound.write_bytes(official_pickle(arrays, conv_clamp=0.5))
+    params = stylegan2.load(arrays)
+    for pickled, clamp in ((free, None), (bound, 0.5)):
+        path, _ = weights.convert(pickled)
+        problem = build(generator=str(path), scorer=str(CLIP_FOLDER))
+        q = problem.sample(jax.random.key(0))
+        scale = arrays_of(problem).scale
+        ws = (q.reshape(scale.shape) * scale + arrays_of(problem).center)[None]
+        wanted = stylegan2.synthesis(params, ws, conv_clamp=clamp)[0]
+        np.testing.assert_allclose(
+            problem.render(q), jnp.clip((wanted + 1) / 2, 0, 1), atol=1e-4
+        )
+
+
 def test_run_on_the_command_line_with_prompts_of_the_user(
-    tiny_stylegan2, tmp_path, capsys
+    tiny_stylegan2, tmp_path, capsys, monkeypatch
 ):
+    monkeypatch.chdir(tmp_path)
     settings = {
-        "generator": tiny_stylegan2,
+        "generator": tiny_stylegan2.name,
         "scorer": CLIP_FOLDER,
-        "prompt": "a photo of a person",
-        "pairs": "a small child | an elderly person; long hair | short hair",
+        "prompt": "1984",
+        "pairs": "a $_{ man | a $ woman; long hair | short hair",
         "population_size": 4,
         "batch_size": 2,
         "num_starts": 3,
@@ -530,6 +568,11 @@ def test_run_on_the_command_line_with_prompts_of_the_user(
     command = ["run", "lsi", "--iterations", "2", "--out", str(folder), *options]
     assert invoke(command) == 0
     assert (folder / "figures" / "gallery.png").stat().st_size > 10_000
+    # From elsewhere too: paths and sentences are kept as they were meant.
+    monkeypatch.chdir("/")
+    assert softqd.load(folder).config["problem"]["prompt"] == "1984"
+    page = str(tmp_path / "gallery.pdf")
+    assert invoke(["figure", "gallery", str(folder), "--out", page]) == 0
     again = [str(folder / "config.toml"), "--out", str(tmp_path / "again")]
     assert invoke(["run", *again]) == 0
     first, second = (

@@ -147,3 +147,18 @@ def test_other_pickles_are_named(read):
             read(dumps(content))
     with pytest.raises(ValueError, match="not built like a torch module"):
         read(dumps({"G_ema": module([("weight", 3)])}))
+
+
+def test_modules_that_hold_one_another_end(read):
+    """Forty modules, each twice in the next, would spell 2 ** 40 names."""
+    found = module([("weight", tensor(np.zeros(1, np.float32)))])
+    for _ in range(40):
+        found = module(modules=[("a", found), ("b", found)])
+    with pytest.raises(ValueError, match=r"is a module that came before"):
+        read(dumps({"G_ema": found}))
+
+
+@pytest.mark.parametrize("clamp", [np.nan, -1, 0, np.inf])
+def test_clamps_that_are_none(read, clamp):
+    with pytest.raises(ValueError, match="conv_clamp must be a positive number"):
+        read(official_pickle(ARRAYS, conv_clamp=clamp))

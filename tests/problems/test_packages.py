@@ -60,3 +60,14 @@ def test_pip_without_a_network(monkeypatch, tmp_path):
     monkeypatch.setattr(subprocess, "run", pip_that_finds(None)[0])
     with pytest.raises(DownloadError, match=r"pip could not .*\(ERROR: no such host\)"):
         pip_download(REQUIREMENT, tmp_path / WHEEL.name, "")
+
+
+def test_pip_without_an_index_says_why(monkeypatch, tmp_path):
+    said = "WARNING: Retrying (4) after: timed out\nERROR: No matching distribution\n"
+
+    def run(command, **_):
+        return subprocess.CompletedProcess(command, 1, "", said)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(DownloadError, match=r"after: timed out; ERROR: No matching"):
+        pip_download(REQUIREMENT, tmp_path / WHEEL.name, "")

@@ -99,6 +99,24 @@ def test_clamping_bounds_activations_and_nothing_else(tiny, params):
     assert jnp.abs(free).max() > 4.0
 
 
+def test_the_smallest_generator_is_the_first_block_of_the_next():
+    state = stylegan2.random_state(8, w_dim=6, max_channels=5)
+    silent = {n: 0 * x for n, x in state.items() if "b8.torgb" in n}
+    ws = jax.random.normal(jax.random.key(0), (2, 4, 6))
+    larger = stylegan2.synthesis(stylegan2.load({**state, **silent}), ws)
+    small = {n: x for n, x in state.items() if not n.startswith("synthesis.b8")}
+    params = stylegan2.load(small)
+    assert (stylegan2.resolution(params), stylegan2.num_ws(params)) == (4, 2)
+    assert_close(stylegan2.upsample(stylegan2.synthesis(params, ws[:, :2])), larger)
+
+
+def test_half_precision_weights_are_read(state, params):
+    low = {n: jnp.asarray(x, jnp.bfloat16) for n, x in state.items()}
+    loaded = stylegan2.load({n: np.asarray(x) for n, x in low.items()})
+    for name, x in params.items():
+        np.testing.assert_allclose(loaded[name], x, rtol=2**-8, atol=1e-30)
+
+
 def test_files_and_dicts_are_the_same(state, params, tmp_path):
     numpy_files = pytest.importorskip("safetensors.numpy")
     np.savez(tmp_path / "g.npz", **state)
@@ -154,6 +172,8 @@ def test_missing_extra_and_misshapen_arrays_are_named():
     ("change", "message"),
     [
         ({"mapping.w_avg": np.full(16, np.nan, np.float32)}, "mapping.w_avg holds"),
+        ({"mapping.w_avg": np.full(16, 1e300)}, "mapping.w_avg holds .* not finite"),
+        ({"mapping.w_avg": np.zeros(16, int)}, "holds int64, expected floats"),
         (
             {"synthesis.b8.conv0.resample_filter": np.ones((4, 4), np.float32)},
             "b8.conv0.resample_filter is not the filter 1-3-3-1",
@@ -174,6 +194,15 @@ def test_other_dicts_and_files_are_refused(tmp_path):
     whole = (tmp_path / "g.npz").read_bytes()
     for name in ("cut.npz", "cut.safetensors"):
         (tmp_path / name).write_bytes(whole[:40])
+        with pytest.raises(ValueError, match=f"{name} cannot be read"):
+            stylegan2.load(tmp_path / name)
+    np.savez_compressed(tmp_path / "bad.npz", x=np.arange(5000) % 97)
+    spoiled = bytearray((tmp_path / "bad.npz").read_bytes())
+    spoiled[200:220] = bytes(20)
+    (tmp_path / "bad.npz").write_bytes(spoiled)
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    for name in ("bad.npz", "one.npz"):
         with pytest.raises(ValueError, match=f"{name} cannot be read"):
             stylegan2.load(tmp_path / name)
     (tmp_path / "g.pkl").write_bytes(b"")

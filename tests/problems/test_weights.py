@@ -186,18 +186,21 @@ def test_what_cannot_be_converted(capsys, tmp_path):
     missing = {n: x for n, x in ARRAYS.items() if n != "mapping.fc3.bias"}
     (tmp_path / "missing.pkl").write_bytes(official_pickle(missing))
     (tmp_path / "mine.pkl").write_bytes(PICKLE)
+    (tmp_path / "named.safetensors").write_bytes(PICKLE)
     for arguments, message in (
         (["cut.pkl"], "is damaged, cut off or no pickle"),
         (["missing.pkl"], "1 missing: mapping.fc3.bias"),
         (["nothing.pkl"], "there is no file"),
         (["mine.pkl", "--out", "g.npz"], "must end in .safetensors"),
+        (["named.safetensors"], "named.safetensors would be overwritten"),
     ):
         status, _, line = invoke(
             capsys, "convert", tmp_path / arguments[0], *arguments[1:]
         )
         assert status == 2
         assert message in line
-    assert not list(tmp_path.rglob("*.safetensors"))
+    assert (tmp_path / "named.safetensors").read_bytes() == PICKLE
+    assert len(list(tmp_path.rglob("*.safetensors"))) == 1
 
 
 def test_check_reads_the_files(capsys, catalog):
@@ -216,6 +219,21 @@ def test_check_reads_the_files(capsys, catalog):
         assert f"{file} has another checksum" in line
         weights.fetch(name)  # mends it
         assert weights.check(name).state == "sound"
+
+
+def test_what_is_in_the_way_is_named(capsys, catalog):
+    folder = weights.place("clip-vit-b32")
+    (folder / "model").mkdir(parents=True)
+    status, text, _ = invoke(capsys, "check")
+    assert status == 2
+    assert "model is not a file" in text
+    assert "stylegan2-ffhq: absent" in text
+    (folder / "model").rmdir()
+    folder.rmdir()
+    folder.write_text("")
+    status, _, line = invoke(capsys, "fetch", "clip-vit-b32")
+    assert status == 2
+    assert "remove what is in the way, or set SOFTQD_CACHE" in line
 
 
 def test_an_interrupted_fetch_says_how_to_go_on(capsys, monkeypatch):
