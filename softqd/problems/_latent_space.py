@@ -267,6 +267,10 @@ def _prepare(
     texts = [prompt, *(s[0] for s in sentences), *(s[1] for s in sentences)]
     with jax.default_matmul_precision("highest"):
         embedded = to_unit_length(jnp.asarray(scorer.text_features(texts)))
+        if not jnp.isfinite(embedded).all():
+            raise ValueError(
+                "scorer: text_features gives embeddings that are zero or not finite"
+            )
         # The scale is part of the problem: the same for every run.
         z = jax.random.normal(jax.random.key(0), (num_latents, generator.latent_dim))
         measure = jax.jit(functools.partial(_statistics, mapping=generator.mapping))

@@ -378,6 +378,11 @@ def test_wrong_settings(settings, message):
             SCORER._replace(text_features=lambda texts: random(0, len(texts), 2)),
             r"scorer: image_features gives embeddings of shape \(6,\)",
         ),
+        (
+            GENERATOR,
+            SCORER._replace(text_features=lambda texts: np.zeros((len(texts), 6))),
+            "scorer: text_features gives embeddings that are zero or not finite",
+        ),
     ],
 )
 def test_networks_that_do_not_fit(generator, scorer, message):
