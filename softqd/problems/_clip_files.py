@@ -19,6 +19,8 @@ LEGACY_END = 2
 INSTALL = 'install the extra: pip install "softqd[lsi]"'
 # Buffers that old files hold beside the weights.
 _IGNORED = ("position_ids",)
+# Fields of `ClipConfig` that the file calls otherwise.
+_SPELLED = {"context": "max_position_embeddings", "end_token": "eos_token_id"}
 _SHOWN = 3  # names in an error message, of each kind
 
 
@@ -92,7 +94,8 @@ def _check_sizes(path: Path, sizes: Tower | ClipConfig) -> None:
         is_size = name not in ("vision", "text", "layer_norm_eps", "hidden_act")
         if is_size and (type(value) is not int or value < 1):
             raise ValueError(
-                f"{path}: {name} must be a whole number, at least 1; got {value!r}"
+                f"{path}: {_SPELLED.get(name, name)} must be a whole number, at least "
+                f"1; got {value!r}"
             )
 
 

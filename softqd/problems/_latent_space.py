@@ -13,6 +13,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import NamedTuple
 
 import jax
@@ -111,7 +112,7 @@ def latent_space(
         raise ValueError(
             f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}"
         )
-    if not isinstance(truncation, (int, float)) or not 0 < truncation < math.inf:
+    if not isinstance(truncation, Real) or not 0 < truncation < math.inf:
         raise ValueError(f"truncation must be a positive number; got {truncation!r}")
     draws, scores = load_models(generator, scorer)
     arrays = _prepare(draws, scores, prompt, sentences, truncation, num_latents)

@@ -182,7 +182,9 @@ def test_other_settings_in_the_folder_are_refused(kept, tmp_path, monkeypatch):
 def test_bad_names_and_settings_say_what_to_type(tmp_path):
     with pytest.raises(ValueError, match=r"did you mean 'tradeoff'\?"):
         reproductions.find("trade-of")
-    with pytest.raises(ValueError, match="only target, generator, scorer, weights can be set"):
+    with pytest.raises(
+        ValueError, match="only target, generator, scorer, weights can be set"
+    ):
         config_of(CASES["ic_squad_published"], files=["num_circles=3"])
     with pytest.raises(ValueError, match="holds no record of 'lp'"):
         from_records("lp", tmp_path)

@@ -238,6 +238,12 @@ def test_impossible_towers(folder, changes, message):
         clip.load(folder)
 
 
+def test_sizes_are_named_as_in_the_file(folder):
+    spoil_config(folder, "text", eos_token_id=[640])
+    with pytest.raises(ValueError, match=r"config\.json: eos_token_id must be a whole"):
+        clip.load(folder)
+
+
 def test_wrong_tokenizers(folder):
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(ValueError, match=r"tokenizer\.json cannot be read"):
