@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from softqd import algorithms, problems
 from softqd.algorithms._soft_qd_ascent import form_of as ascent_form_of
 from softqd.algorithms._squad_settings import form_of as squad_form_of
+from softqd.problems._targets import NAMES as TARGET_NAMES
 
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,
@@ -43,8 +44,13 @@ DEPENDENT_DEFAULTS: dict[str, tuple[str, Callable]] = {
     "squad": ("gamma_sq", squad_form_of),
 }
 
-# Settings that are the path of a file or folder, or the name of what is there anyway.
-FILE_SETTINGS = ("target", "generator", "scorer", "weights")
+# Settings that are the path of a file or folder, and names that may stand there too.
+FILE_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "faces": {"weights": ()},
+    "image_composition": {"target": TARGET_NAMES},
+    "latent_space": {"generator": (), "scorer": ()},
+}
+
 # What to type for settings without a default, as an example.
 EXAMPLE_TEXTS: dict[str, dict[str, str]] = {
     "latent_space": {

@@ -204,7 +204,8 @@ class Problem:
         render: One solution to an image ``(height, width, 3)`` in [0, 1].
         sample_evaluations: Evaluations that one call of ``sample`` spends.
         behavior_names: One word or two per behavior dimension, for figures, with the
-            unit in brackets where there is one: ``"age (years)"``.
+            unit in brackets where there is one: ``"age (years)"``. Shown as they are:
+            dollars make no formulas.
         target: Image ``(height, width, 3)`` to show beside rendered solutions.
 
     Raises:

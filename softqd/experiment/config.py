@@ -203,20 +203,23 @@ def with_settings(config: Config, assignments: list[str]) -> Config:
                 f"algorithm.{key}=..."
             )
         (table,) = tables
-        changed[table][key] = _typed(key, text, hints[table][key])
+        value = parse_value(text)
+        if not isinstance(value, str) and _kinds(hints[table][key]) <= {str, "none"}:
+            value = text  # a prompt may be a number
+        files = registry.FILE_SETTINGS.get(config[table]["name"], {})
+        if key in files and value not in ("", "none", *files[key]):
+            value = _absolute(value)
+        changed[table][key] = value
     return complete(changed)
 
 
-def _typed(key: str, text: str, hint: Any) -> Any:
-    """A setting's value as typed: a text where only texts will do, a path from root."""
-    value = parse_value(text)
-    if not isinstance(value, str) and _kinds(hint) <= {str, "none"}:
-        value = text
-    if key in registry.FILE_SETTINGS and isinstance(value, str) and value != "none":
-        path = Path(value).expanduser()
-        # A run folder is read from elsewhere too. Other texts may be names.
-        value = str(path.resolve()) if path.exists() else value
-    return value
+def _absolute(text: str) -> str:
+    """A path that means the same from everywhere, as a run folder is read."""
+    try:
+        # Links are kept: what they point at may be called otherwise.
+        return str(Path(text).expanduser().absolute())
+    except RuntimeError:  # the home of nobody
+        return text
 
 
 def build(config: Config) -> tuple[Problem, Algorithm]:

@@ -54,10 +54,11 @@ def download(
     part = path.with_name(path.name + ".part")
     is_continued = part.exists()
     _fetch(url, part, size, report)
-    if is_continued and sha256_of(part) != sha256:
+    actual = sha256_of(part)
+    if is_continued and actual != sha256:
         part.unlink()  # what was there before is not of this file
         _fetch(url, part, size, report)
-    actual = sha256_of(part)
+        actual = sha256_of(part)
     if actual != sha256:
         part.unlink()
         raise DownloadError(
@@ -125,5 +126,5 @@ def _size(path: Path) -> int:
 def _broken_message(url: str, part: Path, error: BaseException) -> str:
     reason = getattr(error, "reason", error)
     kept = _size(part)
-    rest = f"; {kept:,} bytes are kept and need not be sent again" if kept else ""
+    rest = f"; the {kept:,} bytes that came are kept" if kept else ""
     return f"{url} could not be fetched ({type(error).__name__}: {reason}){rest}"

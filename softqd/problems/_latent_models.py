@@ -80,7 +80,7 @@ def load_models(generator: Any, scorer: Any) -> tuple[Generator, Scorer]:
         settings = " ".join(f"--set {name}=PATH" for name in missing)
         raise ValueError(
             f"there are no weights: {where} {'is' if len(missing) == 1 else 'are'} not "
-            f"there; {commands}give {settings}"
+            f"there{' or not whole' if fetch else ''}; {commands}give {settings}"
         )
     if "generator" in paths:
         generator = _stylegan2(paths["generator"])

@@ -79,8 +79,11 @@ def _layer(
     }
 
 
-def check(arrays: Mapping[str, Any], label: str) -> None:
+def check(arrays: Mapping[str, Any], label: str) -> dict[str, np.ndarray]:
     """Refuse what is not a generator of the 'skip' architecture.
+
+    Returns:
+        The arrays in single precision.
 
     Raises:
         ValueError: If names are missing, unexpected or of another shape, if values are
@@ -103,7 +106,11 @@ def check(arrays: Mapping[str, Any], label: str) -> None:
             _listed(kind, what) for kind, what in defects.items() if what
         )
         raise ValueError(f"{label}: not a StyleGAN2 generator: {listed}")
-    _check_values(arrays, label)
+    found = to_float32(arrays, label)
+    for name, x in found.items():
+        if name.endswith("resample_filter") and not np.allclose(x, RESAMPLE_FILTER):
+            raise ValueError(f"{label}: {name} is not the filter 1-3-3-1")
+    return found
 
 
 def check_clamp(value: float) -> float:
@@ -115,12 +122,6 @@ def check_clamp(value: float) -> float:
     if not 0 < value < float("inf"):
         raise ValueError(f"conv_clamp must be a positive number; got {value}")
     return value
-
-
-def _check_values(arrays: Mapping[str, Any], label: str) -> None:
-    for name, x in to_float32(arrays, label).items():
-        if name.endswith("resample_filter") and not np.allclose(x, RESAMPLE_FILTER):
-            raise ValueError(f"{label}: {name} is not the filter 1-3-3-1")
 
 
 def _listed(kind: str, what: list[str]) -> str:

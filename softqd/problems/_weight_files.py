@@ -30,6 +30,10 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     read = _read_npz if path.suffix == ".npz" else _safetensors_reader()
     try:
         return read(path)
+    except MemoryError:
+        raise ValueError(
+            f"{path} does not fit in memory, or is damaged and says so"
+        ) from None
     except Exception as error:  # bytes that are wrong can make readers raise anything
         raise ValueError(
             f"{path} cannot be read ({type(error).__name__}: {error}): it is damaged, "

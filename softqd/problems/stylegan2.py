@@ -64,8 +64,8 @@ def load(source: str | Path | Mapping[str, Any]) -> Params:
     is_path = isinstance(source, (str, Path))
     label = str(source) if is_path else "the given arrays"
     arrays = read_arrays(Path(source)) if is_path else source
-    shapes.check(arrays, label)
-    return {name: jnp.asarray(x, jnp.float32) for name, x in arrays.items()}
+    checked = shapes.check(arrays, label)
+    return {name: jnp.asarray(x) for name, x in checked.items()}
 
 
 def read_conv_clamp(path: str | Path) -> float | None:

@@ -75,6 +75,33 @@ def test_settings_reach_their_argument(assignment, table, name, value):
 
 
 @pytest.mark.parametrize(
+    ("preset", "assignment", "wanted"),
+    [
+        ("ic", "target=me.png", "{here}/me.png"),
+        ("ic", "target=hopper", "hopper"),  # a name, though there is such a folder
+        ("ic", "target=/far/me.png", "/far/me.png"),
+        ("ic", "target=none", "none"),
+        ("ic", "target=", ""),
+        ("ic", "target=~nobody-of-this-name/x", "~nobody-of-this-name/x"),
+        ("lsi", "generator=linked.npz", "{here}/linked.npz"),  # not what it points at
+        ("lsi", "scorer=1984", "{here}/1984"),
+        ("lsi", "prompt=1984", "1984"),
+        ("lsi", "prompt=me.png", "me.png"),
+        ("lsi-faces", "weights=nets", "{here}/nets"),
+    ],
+)
+def test_paths_mean_the_same_from_everywhere(
+    monkeypatch, tmp_path, preset, assignment, wanted
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hopper").mkdir()
+    (tmp_path / "blob").write_bytes(b"")
+    (tmp_path / "linked.npz").symlink_to("blob")
+    found = config.with_settings(config.from_name(preset), [assignment])["problem"]
+    assert found[assignment.partition("=")[0]] == wanted.format(here=tmp_path)
+
+
+@pytest.mark.parametrize(
     ("assignment", "message"),
     [
         ("gama_sq=1", "unknown setting 'gama_sq'; did you mean 'gamma_sq'"),

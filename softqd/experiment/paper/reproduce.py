@@ -22,9 +22,10 @@ from softqd.experiment.paper import record as records
 from softqd.experiment.paper.cases import Case
 from softqd.experiment.paper.record import Record
 from softqd.experiment.paper.reproductions import find
-from softqd.registry import FILE_SETTINGS
 from softqd.types import Problem
 
+# Settings that only say where a file is.
+FILES = ("target", "generator", "scorer")
 QUICK_SEEDS = 3
 
 # The small version: what it changes, by problem and by algorithm, and its iterations.
@@ -151,11 +152,10 @@ def config_of(case: Case, quick: bool = False, files: Sequence[str] = ()) -> Con
     settings += case.settings
     for text in files:
         name = text.partition("=")[0]
-        if name not in FILE_SETTINGS:
+        if name not in FILES:
             raise ConfigError(
                 f"a reproduction runs the published settings; got {text!r}, and only "
-                f"{', '.join(FILE_SETTINGS)} can be set. Use 'softqd compare' for your "
-                "own"
+                f"{', '.join(FILES)} can be set. Use 'softqd compare' for your own"
             )
         settings += [text] if name in config["problem"] else []
     config = configs.with_settings(config, settings)
