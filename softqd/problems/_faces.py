@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 from softqd.ops.checks import check_count
 from softqd.problems._graph_openvino import read_openvino
 from softqd.problems._graph_tfjs import read_tfjs
+from softqd.problems._latent_space import PENALTY, arc_distance, norm, to_unit_length
 from softqd.problems.weights import file_names, place
 from softqd.types import Evaluation, Problem
 
@@ -44,7 +45,6 @@ _HAPPY = 3  # of angry, disgust, fear, happy, sad, surprise, neutral
 _SMILE_SCALE = 4.0
 # Mean arc distance between the embeddings of two generated persons.
 _STRANGERS = 1.08
-_PENALTY = 0.2  # per squared unit of norm, as published
 _NUM_LATENTS = 10_000  # behind mean and standard deviation, as published
 _FACE_OUTPUTS = ("global_pooling/Mean", "age_pred/Softmax")
 _EMOTION_OUTPUTS = ("StatefulPartitionedCall/model_1/global_average_pooling2d_1/Mean",)
@@ -199,9 +199,9 @@ def _evaluate(
     _, embedding, age, smile = _look(
         params, solution, networks=networks, multiply=multiply
     )
-    arc_sq = _arc_sq(embedding, params["embedding"])
-    excess = jnp.maximum(_norm(solution) - _norm(params["person"]), 0.0)
-    quality = 100.0 * (1.0 - arc_sq / _STRANGERS**2) - _PENALTY * excess**2
+    arc = arc_distance(to_unit_length(embedding), to_unit_length(params["embedding"]))
+    excess = jnp.maximum(norm(solution) - norm(params["person"]), 0.0)
+    quality = 100.0 * (1.0 - (arc / _STRANGERS) ** 2) - PENALTY * excess**2
     return Evaluation(quality, jnp.stack([jnp.clip(age, *AGES), smile]))
 
 
@@ -255,16 +255,3 @@ def crop(picture: Float[Array, "h w 3"], size: int) -> Float[Array, "s s 3"]:
     return jax.image.scale_and_translate(
         picture, (size, size, channels), (0, 1), scale, -corner * size / _SIDE, "linear"
     )
-
-
-def _arc_sq(a: Float[Array, " e"], b: Float[Array, " e"]) -> Float[Array, ""]:
-    """Squared angle between two vectors, with a derivative where they are the same."""
-    a, b = a / _norm(a), b / _norm(b)
-    chord_sq = ((a - b) ** 2).sum()
-    is_near = chord_sq < 1e-8
-    arc = 2.0 * jnp.arcsin(jnp.sqrt(jnp.where(is_near, 1.0, chord_sq)) / 2.0)
-    return jnp.where(is_near, chord_sq, arc**2)
-
-
-def _norm(vector: Float[Array, " p"]) -> Float[Array, ""]:
-    return jnp.sqrt((vector**2).sum() + 1e-12)

@@ -62,18 +62,13 @@ def load_models(generator: Any, scorer: Any) -> tuple[Generator, Scorer]:
         for name, model in given.items()
         if model is None or isinstance(model, (str, Path))
     }
-    missing = [
+    lacking = [
         name
-        for name, path in paths.items()
-        if not (
-            weights.is_present(_FETCHED[name]) if given[name] is None else path.exists()
-        )
+        for name in paths
+        if given[name] is None and not weights.is_present(_FETCHED[name])
     ]
-    fetch = [
-        f"softqd weights fetch {_FETCHED[name]}"
-        for name in missing
-        if given[name] is None
-    ]
+    fetch = [f"softqd weights fetch {_FETCHED[name]}" for name in lacking]
+    missing = [n for n, path in paths.items() if n in lacking or not path.exists()]
     if missing:
         where = " and ".join(f"{name} {paths[name]}" for name in missing)
         commands = f"type '{' && '.join(fetch)}', or " if fetch else ""

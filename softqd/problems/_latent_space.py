@@ -178,7 +178,7 @@ def _evaluate(
 ) -> Evaluation:
     image = _embed(arrays, q, networks)
     arc = arc_distance(image, arrays.target)
-    excess = jnp.maximum(_norm(q) - arrays.norm_limit, 0.0)
+    excess = jnp.maximum(norm(q) - arrays.norm_limit, 0.0)
     quality = 100.0 - 100.0 * (arc**2 / 2) / (math.pi**2 / 2) - PENALTY * excess**2
     arcs = jax.vmap(arc_distance, in_axes=(None, 0))
     gap = arcs(image, arrays.first) - arcs(image, arrays.second)
@@ -232,7 +232,7 @@ def arc_distance(x: Float[Array, " e"], y: Float[Array, " e"]) -> Float[Array, "
         >>> round(float(right) / math.pi, 6)
         0.5
     """
-    return 2.0 * jnp.arctan2(_norm(x - y), _norm(x + y))
+    return 2.0 * jnp.arctan2(norm(x - y), norm(x + y))
 
 
 def to_unit_length(rows: Float[Array, "*n e"]) -> Float[Array, "*n e"]:
@@ -240,7 +240,7 @@ def to_unit_length(rows: Float[Array, "*n e"]) -> Float[Array, "*n e"]:
     return rows / jnp.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def _norm(x: Float[Array, " p"]) -> Float[Array, ""]:
+def norm(x: Float[Array, " p"]) -> Float[Array, ""]:
     """Euclidean norm with derivative 0 at the origin."""
     square = jnp.sum(x**2)
     is_zero = square == 0

@@ -32,7 +32,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return read(path)
     except MemoryError:
         raise ValueError(
-            f"{path} does not fit in memory, or is damaged and says so"
+            f"{path} asks for more memory than there is; if it is not that large, it "
+            "is damaged: fetch or copy it again"
         ) from None
     except Exception as error:  # bytes that are wrong can make readers raise anything
         raise ValueError(

@@ -29,6 +29,11 @@ def evaluate(problem, solution):
     return problem.evaluate(solution)
 
 
+def arc_between(a, b):
+    a, b = (np.asarray(x, np.float64) for x in (a, b))
+    return np.arccos(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
 def person(problem):
     """The person's own latent, from what the evaluation carries."""
     return problem.evaluate.args[0]["person"]
@@ -65,8 +70,7 @@ def test_a_solution_is_read_as_the_networks_read_its_picture(problem):
     np.testing.assert_allclose(
         4 * np.log(smile / (1 - smile)), np.log(happy / (1 - happy)), rtol=1e-3
     )
-    a, b = np.asarray(embedding)[0], np.asarray(carried["embedding"])
-    arc = np.arccos(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+    arc = arc_between(embedding[0], carried["embedding"])
     excess = max(np.linalg.norm(solution) - np.linalg.norm(carried["person"]), 0)
     expected = 100 - 100 * (arc / 1.08) ** 2 - 0.2 * excess**2
     np.testing.assert_allclose(quality, expected, atol=1e-2)
@@ -80,8 +84,8 @@ def test_a_latent_longer_than_the_person_pays(problem):
     settings = problem.evaluate.func.keywords
     look = jax.jit(functools.partial(_faces._look, **settings))
     embedding = look(problem.evaluate.args[0], longer)[1]
-    arc_sq = _faces._arc_sq(embedding, problem.evaluate.args[0]["embedding"])
-    expected = 100 - 100 * arc_sq / 1.08**2 - 0.2 * (2 * norm) ** 2
+    arc = arc_between(embedding, problem.evaluate.args[0]["embedding"])
+    expected = 100 - 100 * (arc / 1.08) ** 2 - 0.2 * (2 * norm) ** 2
     np.testing.assert_allclose(evaluate(problem, longer)[0], expected, rtol=1e-4)
 
 
