@@ -4,23 +4,35 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 
-.PHONY: demo test parity torch-parity browser lint docs bench results clean
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+.PHONY: demo test slow networks parity torch-parity browser lint docs bench results clean
 
 demo: $(VENV)/.core
 	rm -rf runs/demo
 	$(BIN)/softqd run lp-easy --out runs/demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
-	    -m "not slow and not parity and not torch_parity and not browser"
+	$(PYTEST) -m "not (slow or networks)" --ignore tests/parity --ignore tests/browser
+	@echo "Left out: make slow (ten seconds each and more), make networks (pretrained ones"
+	@echo "and their files), make parity (pyribs and others), make torch-parity, and"
+	@echo "make browser (the report page in chromium). .ci/run runs them all."
+
+# Tests that meet published numbers, kill runs, or draw thousands of cases.
+slow: $(VENV)/.dev
+	$(PYTEST) -m slow tests
+
+# Pretrained networks, small ones with random weights; their files, readers, downloads.
+networks: $(VENV)/.dev
+	$(PYTEST) -m networks tests
 
 # Comparisons with other libraries.
 parity: $(VENV)/.parity
-	$(BIN)/python -m pytest -m parity tests/parity
+	$(PYTEST) -m "parity and not torch_parity" tests/parity
 
-# CLIP beside transformers' PyTorch model, on random weights.
+# Comparisons with PyTorch, and of CLIP with transformers on random weights.
 torch-parity: $(VENV)/.torch
-	$(BIN)/python -m pytest -m torch_parity tests/parity/test_clip_live.py
+	$(PYTEST) -m torch_parity tests/parity
 
 # The report page in Debian's chromium (apt-get install chromium chromium-driver).
 browser: $(VENV)/.browser

@@ -1,12 +1,23 @@
 """Shared fixtures. Shapes and types of array functions are checked while tests run."""
 
+import gc
+import os
+import tempfile
+
+import programs
+
+# Before JAX starts, for this process and all that it starts: compiling is most of what
+# tests cost, so programs are shared and hardly optimized.
+if "SOFTQD_TEST_PROGRAMS" not in os.environ:
+    _store = tempfile.TemporaryDirectory(prefix="softqd-tests-")
+    os.environ.update(programs.quick_environment(_store.name))
+
 from jaxtyping import install_import_hook
 
 # Not where user input enters: there, our own messages are what is tested.
 ARRAY_ROOMS = ["ops", "objective"]
 install_import_hook([f"softqd.{room}" for room in ARRAY_ROOMS], "beartype.beartype")
 
-import tempfile  # noqa: E402
 import urllib.request  # noqa: E402
 from urllib.parse import urlsplit  # noqa: E402
 
@@ -18,10 +29,12 @@ from toys import make_bowl  # noqa: E402
 collect_ignore_glob = ["data/*.py", "fixtures/*.py"]
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# A program that several tests build is compiled once.
-_programs = tempfile.TemporaryDirectory(prefix="softqd-tests-")
-jax.config.update("jax_compilation_cache_dir", _programs.name)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def pytest_collection_finish():
+    """Let the garbage collector pass over what stays until the end, and come seldom."""
+    gc.freeze()
+    gc.set_threshold(100_000)
 
 
 @pytest.fixture
@@ -31,17 +44,9 @@ def x64():
         yield
 
 
-@pytest.fixture(scope="module")
-def quick_programs():
-    """Hardly optimized programs, where compiling them is most of the work."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture
 def optimized_programs():
-    """Programs as users get them, for one test of a module with quick ones."""
+    """Programs as users get them, for tests that run longer than they compile."""
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", True)

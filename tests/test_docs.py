@@ -17,7 +17,7 @@ PAGES = [
     "docs/figures.md",
     "docs/report.md",
     "docs/reproduce.md",
-    "docs/latent_space.md",
+    pytest.param("docs/latent_space.md", marks=pytest.mark.networks),
 ]
 
 

@@ -60,18 +60,18 @@ def run_scheduler(
         ValueError: If scheduler, archive and problem do not fit together.
 
     Examples:
-        >>> import numpy as np, softqd  # doctest: +SKIP
-        >>> from ribs.archives import GridArchive  # doctest: +SKIP
-        >>> from ribs.emitters import EvolutionStrategyEmitter  # doctest: +SKIP
-        >>> from ribs.schedulers import Scheduler  # doctest: +SKIP
-        >>> problem = softqd.problems.arm(num_joints=10)  # doctest: +SKIP
-        >>> archive = GridArchive(  # doctest: +SKIP
+        >>> import numpy as np, softqd
+        >>> from ribs.archives import GridArchive
+        >>> from ribs.emitters import EvolutionStrategyEmitter
+        >>> from ribs.schedulers import Scheduler
+        >>> problem = softqd.problems.arm(num_joints=10)
+        >>> archive = GridArchive(
         ...     solution_dim=10, dims=[20, 20], ranges=list(zip(*problem.bounds(2))))
-        >>> emitter = EvolutionStrategyEmitter(  # doctest: +SKIP
+        >>> emitter = EvolutionStrategyEmitter(
         ...     archive, x0=np.zeros(10), sigma0=0.3, batch_size=30)
-        >>> scheduler = Scheduler(archive, [emitter])  # doctest: +SKIP
-        >>> result = run_scheduler(scheduler, problem, 50)  # doctest: +SKIP
-        >>> result.history["evaluations"][-1].item()  # doctest: +SKIP
+        >>> scheduler = Scheduler(archive, [emitter])
+        >>> result = run_scheduler(scheduler, problem, 50)
+        >>> result.history["evaluations"][-1].item()
         1500
     """
     check_count("num_iterations", num_iterations, 0)

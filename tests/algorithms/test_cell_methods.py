@@ -10,7 +10,6 @@ import softqd
 from softqd.algorithms import _arborescence
 from softqd.ops.archive import grid_centroids
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
 # Cells of a grid, which need no k-means.
 SMALL = {"centroids": grid_centroids((8, 4)), "num_emitters": 2, "batch_size": 7}
 EMITTERS = {

@@ -7,8 +7,6 @@ import softqd
 from softqd.algorithms import _dns
 from softqd.ops.novelty import dominated_novelty
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
 
 def line(evaluate=None):
     """One number: quality is its first digit away from 0, behavior the number."""

@@ -55,9 +55,6 @@ def published_iteration(problem, state, order, *, m, k, gamma_sq, lr):
     return x, f
 
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
-
-
 def start(algorithm, seed, *solutions):
     """The first state; compiled, since its many small operations take longer."""
     return jax.jit(algorithm.init)(jax.random.key(seed), *solutions)
@@ -331,6 +328,7 @@ def test_behavior_outside_its_bounds_at_the_start():
         softqd.run(algorithm, num_iterations=1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimized_programs")
 def test_linear_projection_reaches_the_published_numbers():
     """Table 'Additional statistics from LP experiments', d=4, SQUAD.

@@ -347,6 +347,7 @@ def wait_for_iterations(process, count):
         assert process.stdout.readline().strip().isdigit()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_killed_run_continues_bit_for_bit(tmp_path, how):
     """Killed twice, at moments of the machine's choosing, then finished."""

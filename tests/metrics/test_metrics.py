@@ -151,6 +151,7 @@ def mean_square_to_nearest(centroids, d):
     return (KDTree(centroids).query(fresh)[0] ** 2).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cells", "d"), [(512, 2), (512, 4)])
 def test_centroids_are_as_good_as_the_published_ones(cells, d):
     """pyribs made the published ones from as many samples; within 1%."""

@@ -46,6 +46,7 @@ def assert_within(estimate, expected, slack=0.0):
 # --- closed forms -------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("optimized_programs")
 @pytest.mark.parametrize("d", [1, 2, 16, 64])
 def test_one_solution(d):
     found = softqd.soft_qd_score([2.5], np.zeros((1, d)), 0.4)
@@ -252,6 +253,7 @@ def test_bad_input(quality, behavior, options, message):
 # --- bounds and properties ----------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=2000, deadline=None)
 @example(seed=1024, d=5, sigma=0.06640625)  # no sample meets the one overlap
 @given(st.integers(0, 10**9), st.integers(1, 5), st.floats(0.05, 2.0))

@@ -208,7 +208,7 @@ def test_density_archive_needs_a_result_archive():
 
 
 def test_docstring_example():
-    text = run_scheduler.__doc__.replace("  # doctest: +SKIP", "")
+    text = run_scheduler.__doc__
     names = {"run_scheduler": run_scheduler}
     test = doctest.DocTestParser().get_doctest(text, names, "run_scheduler", None, 0)
     assert len(test.examples) == 10

@@ -79,6 +79,7 @@ def test_a_population_added_to_an_archive(make):
     assert len(other) == len(archive) > 0
 
 
+@pytest.mark.torch_parity
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_torch_tensors(dtype):
     torch = pytest.importorskip("torch")

@@ -13,6 +13,8 @@ from safetensors.numpy import load_file, save_file
 
 from softqd.problems import clip
 
+pytestmark = pytest.mark.networks
+
 FOLDER = Path(__file__).parents[1] / "fixtures" / "clip_tiny"
 
 

@@ -6,6 +6,8 @@ from fragile_server import serve
 
 from softqd.problems._download import DownloadError, download
 
+pytestmark = pytest.mark.networks
+
 CONTENT = np.random.default_rng(0).bytes(100_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 

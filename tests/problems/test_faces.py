@@ -15,7 +15,8 @@ from softqd.problems import _faces, faces
 from softqd.problems._graph_openvino import read_openvino
 from softqd.problems._graph_tfjs import read_tfjs
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
+pytestmark = pytest.mark.networks
+
 FACES = Path(__file__).parents[1] / "fixtures" / "faces"
 
 

@@ -15,6 +15,8 @@ from softqd.problems._graph_openvino import read_openvino
 from softqd.problems._graph_tfjs import read_tfjs
 from softqd.problems._openvino_operations import _convolution
 
+pytestmark = pytest.mark.networks
+
 FACES = Path(__file__).parents[1] / "fixtures" / "faces"
 EXPECTED = np.load(FACES / "expected.npz")
 OPENVINO = ["MappingNetwork", "SynthesisNetwork"]

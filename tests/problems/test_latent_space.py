@@ -20,7 +20,8 @@ from softqd.problems._prompts import pair_name
 from softqd.registry import EXAMPLE_TEXTS
 from softqd.types import lift_arrays
 
-pytestmark = pytest.mark.usefixtures("quick_programs")
+pytestmark = pytest.mark.networks
+
 CLIP_FOLDER = Path(__file__).parents[1] / "fixtures" / "clip_tiny"
 ROWS, WIDTH, SIDE, EMBEDDING = 3, 5, 8, 6
 PROMPT, PAIRS = "a face", [("young", "old"), ("long hair", "short hair")]

@@ -17,6 +17,8 @@ from official_pickles import (
 from softqd.problems import stylegan2
 from softqd.problems._official_pickle import read_official
 
+pytestmark = pytest.mark.networks
+
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 ARRAYS = stylegan2.random_state(8, w_dim=4, max_channels=4)
 

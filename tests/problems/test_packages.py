@@ -15,6 +15,8 @@ from face_packages import (
 from softqd.problems._download import DownloadError
 from softqd.problems._packages import pip_download, unpack
 
+pytestmark = pytest.mark.networks
+
 REQUIREMENT = "random-face==2021.7.21.1"
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from softqd.problems import stylegan2
 
+pytestmark = pytest.mark.networks
+
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 

@@ -11,6 +11,8 @@ from softqd import cli
 from softqd.problems import faces, stylegan2, weights
 from softqd.registry import PRESETS
 
+pytestmark = pytest.mark.networks
+
 ARRAYS = stylegan2.random_state(8, w_dim=4, max_channels=4)
 PICKLE = official_pickle(ARRAYS, conv_clamp=256)
 

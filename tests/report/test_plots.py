@@ -1,10 +1,8 @@
-import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import softqd
 from softqd.report import fields, plots
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -102,24 +100,6 @@ def test_cells_beside_the_field():
         edge for edge in edges if (edge[:, 0] > 0).all() and (edge[:, 0] < 1).all()
     ]
     np.testing.assert_allclose(np.concatenate(inside)[:, 0], 0.5)
-
-
-def test_surfaces_of_the_example_rise_as_the_score_does(tmp_path, monkeypatch):
-    """A real run: the volume under each surface is the Soft QD Score of the box."""
-    script = str(EXAMPLES / "paper_figures.py")
-    monkeypatch.setattr("sys.argv", [script, str(tmp_path)])
-    example = runpy.run_path(script, run_name="__main__")
-    assert all((tmp_path / f"figure{number}.png").exists() for number in (1, 2))
-    pictures = example["pictures"]
-    panels = [axes for axes in example["figure_2"].axes if axes.name == "3d"]
-    volumes = [axes.collections[0].get_array().mean() for axes in panels]
-    scores = [
-        softqd.soft_qd_score(*population, example["SIGMA"], bounds=(0, 1)).value
-        for population in pictures.values()
-    ]
-    np.testing.assert_allclose(volumes, scores, rtol=0.01)
-    assert [len(quality) for quality, _ in pictures.values()] == [5, 5]
-    assert volumes[1] > 3 * volumes[0]
 
 
 @pytest.mark.parametrize("n", [1, 2])
