@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+# What needs other libraries or a browser has targets of its own.
+CORE   := --ignore tests/parity --ignore tests/browser
 
 .PHONY: demo test slow networks parity torch-parity browser lint docs bench results clean
 
@@ -13,18 +15,18 @@ demo: $(VENV)/.core
 	$(BIN)/softqd run lp-easy --out runs/demo
 
 test: $(VENV)/.dev
-	$(PYTEST) -m "not (slow or networks)" --ignore tests/parity --ignore tests/browser
+	$(PYTEST) $(CORE) -m "not (slow or networks)"
 	@echo "Left out: make slow (ten seconds each and more), make networks (pretrained ones"
 	@echo "and their files), make parity (pyribs and others), make torch-parity, and"
 	@echo "make browser (the report page in chromium). .ci/run runs them all."
 
 # Tests that meet published numbers, kill runs, or draw thousands of cases.
 slow: $(VENV)/.dev
-	$(PYTEST) -m slow tests
+	$(PYTEST) $(CORE) -m slow tests
 
 # Pretrained networks, small ones with random weights; their files, readers, downloads.
 networks: $(VENV)/.dev
-	$(PYTEST) -m networks tests
+	$(PYTEST) $(CORE) -m networks tests
 
 # Comparisons with other libraries.
 parity: $(VENV)/.parity
