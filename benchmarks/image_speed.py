@@ -37,7 +37,7 @@ import softqd
 
 def ours(num_circles, population_size, batch_size):
     problem = softqd.problems.image_composition(num_circles)
-    algorithm = softqd.squad(
+    algorithm = softqd.squad_published(
         problem, population_size=population_size, batch_size=batch_size
     )
     state = jax.jit(algorithm.init)(jax.random.key(0))
@@ -97,7 +97,7 @@ def drawn_share(solutions, size=64):
 def whole(picture):
     """A whole run of the published settings, through softqd.run."""
     problem = softqd.problems.image_composition(target=picture)
-    algorithm = softqd.squad(problem, gamma_sq=1.0)
+    algorithm = softqd.squad_published(problem, gamma_sq=1.0)
     result = softqd.run(algorithm, seed=2001, num_iterations=1000, log_every=1000)
     print(f"1000 iterations: {result.timings['run']:.1f} s, ", end="")
     print(f"compilation {result.timings['compile']:.1f} s")

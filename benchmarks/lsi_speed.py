@@ -82,7 +82,7 @@ def measure(problem, settings, iterations):
             built.append(seconds)
 
     jax.monitoring.register_event_duration_secs_listener(note)
-    algorithm = softqd.squad(problem, **settings)
+    algorithm = softqd.squad_published(problem, **settings)
     result = softqd.run(algorithm, seed=2001, num_iterations=iterations, log_every=1)
     jax.monitoring.clear_event_listeners()
     times = np.diff(result.history["seconds"])
@@ -136,7 +136,10 @@ def main():
     generator, scorer = random_generator(options.resolution), random_scorer()
     for task in options.tasks.split(","):
         preset = PRESETS[task]
-        settings = {**preset.algorithm_settings["squad"], "optimizer": optax.adam(0.1)}
+        settings = {
+            **preset.algorithm_settings["squad_published"],
+            "optimizer": optax.adam(0.1),
+        }
         settings["population_size"] = options.population
 
         def problem_in(precision, preset=preset):

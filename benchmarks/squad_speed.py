@@ -50,7 +50,9 @@ def compiled_loop(step, state):
 
 def compare(name, dim, gamma_sq, num_steps, repeats=15):
     """Both formulations by turns, so that a busy machine disturbs both alike."""
-    algorithm = softqd.squad(softqd.problems.linear_projection(dim), gamma_sq=gamma_sq)
+    algorithm = softqd.squad_published(
+        softqd.problems.linear_projection(dim), gamma_sq=gamma_sq
+    )
     state = algorithm.init(jax.random.key(0))
     began = time.perf_counter()
     jax.jit(algorithm.step).lower(state).compile()
@@ -71,7 +73,7 @@ def compare(name, dim, gamma_sq, num_steps, repeats=15):
 def whole_runs():
     """1000 iterations of lp-hard, one seed and ten together, through softqd.run."""
     problem = softqd.problems.linear_projection(behavior_dim=16)
-    algorithm = softqd.squad(problem, gamma_sq=1.0)
+    algorithm = softqd.squad_published(problem, gamma_sq=1.0)
     for seed in (0, list(range(10))):
         times = []
         for _ in range(3):
@@ -90,7 +92,7 @@ def whole_runs():
 def large_population():
     """One iteration of 100,000 solutions, 64 coordinates, 16 behaviors."""
     problem = softqd.problems.linear_projection(behavior_dim=16, solution_dim=64)
-    algorithm = softqd.squad(problem, population_size=100_000)
+    algorithm = softqd.squad_published(problem, population_size=100_000)
     state = jax.jit(algorithm.init)(jax.random.key(0))
     step = jax.jit(algorithm.step, donate_argnums=0).lower(state).compile()
     began = time.perf_counter()

@@ -22,7 +22,6 @@ found = softqd.compare(
     evaluations=8_000,
     settings=[
         "squad.population_size=64",
-        "squad.batch_size=32",
         "dns.population_size=64",
         "dns.batch_size=32",
     ],

@@ -14,7 +14,7 @@ from softqd.report.fields import value_maps
 path = sys.argv[1] if len(sys.argv) > 1 else "arm.png"
 num_iterations = int(sys.argv[2]) if len(sys.argv) > 2 else 500
 problem = softqd.problems.arm()
-algorithm = softqd.squad(problem, gamma_sq=0.02)
+algorithm = softqd.squad(problem)
 start = algorithm.population(jax.jit(algorithm.init)(jax.random.key(0)))
 end = softqd.run(algorithm, seed=0, num_iterations=num_iterations).population
 pictures = {

@@ -32,9 +32,7 @@ problem = softqd.Problem(
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "throw")
-    algorithm = softqd.squad(
-        problem, population_size=128, batch_size=32, gamma_sq=0.05, repulsion_weight=1.0
-    )
+    algorithm = softqd.squad(problem, population_size=128)
     result = softqd.run(algorithm, seed=0, num_iterations=200)
     result.save(folder)
     quality, behavior = result.population.quality, result.population.behavior

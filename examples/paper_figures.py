@@ -18,7 +18,7 @@ GRID = 12  # cells along each side of Figure 1
 def run(population_size, num_iterations, gamma_sq, seed=0):
     """Quality and behavior of a population on Linear Projection in two dimensions."""
     problem = softqd.problems.linear_projection(behavior_dim=2)
-    algorithm = softqd.squad(
+    algorithm = softqd.squad_published(
         problem,
         population_size=population_size,
         batch_size=population_size,

@@ -3,7 +3,7 @@
 Examples:
     >>> import jax, jax.numpy as jnp, softqd
     >>> problem = softqd.problems.linear_projection(behavior_dim=4, solution_dim=16)
-    >>> algorithm = softqd.squad(problem, population_size=64, batch_size=16)
+    >>> algorithm = softqd.squad(problem, population_size=64)
     >>> result = softqd.run(algorithm, seed=0, num_iterations=10)
     >>> result.population.behavior.shape
     (64, 4)
@@ -17,8 +17,8 @@ from softqd.algorithms import (
     dns_g,
     ga_me,
     sep_cma_mae,
-    soft_qd_ascent,
     squad,
+    squad_published,
 )
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.files.readers import load_population
@@ -71,9 +71,9 @@ __all__ = [
     "run",
     "select",
     "sep_cma_mae",
-    "soft_qd_ascent",
     "soft_qd_score",
     "squad",
     "squad_objective",
+    "squad_published",
     "sweep",
 ]

@@ -25,7 +25,7 @@ QUALITY_FLOOR = 1e-6
 
 
 def squad_objective(
-    quality: Any, behavior: Any, gamma_sq: float | Array
+    quality: Any, behavior: Any, gamma_sq: float | Array, *, level: float = 0.0
 ) -> Float[Array, ""]:
     r"""The SQUAD objective over all pairs, Eq. (5), without the leading constant.
 
@@ -35,19 +35,20 @@ def squad_objective(
     the Soft QD Score. Differentiable, in memory linear in ``n``.
 
     Args:
-        quality: Qualities ``(n,)``, not negative.
+        quality: Qualities ``(n,)``.
         behavior: Behaviors ``(n, d)`` in the unbounded space.
         gamma_sq: Squared bandwidth, positive.
+        level: From where quality is measured; no quality may be below.
 
     Raises:
-        ValueError: If shapes do not match or a quality is negative.
+        ValueError: If shapes do not match or a quality is below the level.
 
     Examples:
         >>> import jax.numpy as jnp
         >>> squad_objective(jnp.array([1.0, 4.0]), jnp.zeros((2, 3)), 1.0)
         Array(3., dtype=float32)
     """
-    quality, behavior = check_population(quality, behavior)
+    quality, behavior = check_population(quality, behavior, level)
 
     return quality.sum() - _penalties(quality, behavior, gamma_sq)
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from softqd import algorithms, problems
-from softqd.algorithms._soft_qd_ascent import form_of as ascent_form_of
-from softqd.algorithms._squad_settings import form_of as squad_form_of
 from softqd.problems._targets import NAMES as TARGET_NAMES
 
 PROBLEMS: dict[str, Callable] = {
@@ -27,21 +25,14 @@ ALGORITHMS: dict[str, Callable] = {
     "dns_g": algorithms.dns_g,
     "ga_me": algorithms.ga_me,
     "sep_cma_mae": algorithms.sep_cma_mae,
-    "soft_qd_ascent": algorithms.soft_qd_ascent,
     "squad": algorithms.squad,
+    "squad_published": algorithms.squad_published,
 }
 
 # Defaults of arguments that are objects, as configurations spell them.
 DEFAULT_TEXTS: dict[str, dict[str, Any]] = {
     name: {"optimizer": "adam(0.05)"}
-    for name in ("cma_maega", "cma_mega", "soft_qd_ascent", "squad")
-}
-
-# Settings whose default depends on another setting: its name, and from its value to
-# the defaults.
-DEPENDENT_DEFAULTS: dict[str, tuple[str, Callable]] = {
-    "soft_qd_ascent": ("sigma", ascent_form_of),
-    "squad": ("gamma_sq", squad_form_of),
+    for name in ("cma_maega", "cma_mega", "squad_published")
 }
 
 # Settings that are the path of a file or folder, and names that may stand there too.
@@ -74,7 +65,9 @@ class Preset(NamedTuple):
 
 
 # Iterations of the published baselines on Linear Projection and Image Composition.
+# SQUAD has as many evaluations as its published form, where they are two per solution.
 _BUDGETS = {
+    "squad": 1878,
     "cma_maega": 1900,
     "cma_mega": 1900,
     "dns": 8000,
@@ -88,7 +81,7 @@ _PYRIBS = {"pyribs_quirks": True, **_CELLS}
 
 
 def _published(
-    squad: float,
+    gamma_sq: float,
     mega: tuple[float, float],
     maega: tuple[float, float, float],
     mae: tuple[float, float],
@@ -98,7 +91,7 @@ def _published(
     """Published settings of all methods on one problem.
 
     Args:
-        squad: gamma_sq.
+        gamma_sq: Of SQUAD.
         mega: Adam's learning rate, sigma0.
         maega: Adam's learning rate, sigma0, the archive's learning rate.
         mae: sigma0, the archive's learning rate.
@@ -107,8 +100,8 @@ def _published(
     """
     branching = {"signed_quality": True, **_PYRIBS}
     return {
-        "squad": {"gamma_sq": squad},
-        "soft_qd_ascent": {},
+        "squad": {},
+        "squad_published": {"gamma_sq": gamma_sq},
         "cma_mega": {
             "optimizer": f"adam({mega[0]})",
             "sigma0": mega[1],
@@ -134,10 +127,13 @@ def _published(
 
 # Sizes of the published runs on Latent Space Illumination, and their iterations.
 _FINE = {"cells": 40_000, "batch_size": 16}
-_LSI_ASCENT = {"population_size": 256, "batch_size": 8, "optimizer": "adam(0.1)"}
 _LSI_SIZES: dict[str, dict[str, Any]] = {
-    "squad": _LSI_ASCENT,
-    "soft_qd_ascent": _LSI_ASCENT,
+    "squad": {"population_size": 256, "batch_size": 8},
+    "squad_published": {
+        "population_size": 256,
+        "batch_size": 8,
+        "optimizer": "adam(0.1)",
+    },
     "cma_mega": {"num_emitters": 1, **_FINE},
     "cma_maega": {"num_emitters": 1, **_FINE},
     "sep_cma_mae": {"num_emitters": 1, **_FINE},
@@ -145,7 +141,7 @@ _LSI_SIZES: dict[str, dict[str, Any]] = {
     "dns": {"batch_size": 16},
     "dns_g": {"batch_size": 16, "grad_batch_size": 8},
 }
-_LSI_BUDGETS = {**dict.fromkeys(_BUDGETS, 3000), "dns_g": 1500}
+_LSI_BUDGETS = {**dict.fromkeys(_BUDGETS, 3000), "dns_g": 1500, "squad": 325}
 
 
 def _lsi(about: str, gamma_sq: float, prompt: str, pairs: list[str]) -> Preset:
@@ -207,9 +203,17 @@ PRESETS: dict[str, Preset] = {
         "Image Composition, 128 circles and a portrait that comes along",
         "image_composition",
         {"num_circles": 128},
-        {"squad": {"gamma_sq": 1.0, "population_size": 128, "batch_size": 32}},
+        {
+            "squad": {"population_size": 128, "batch_size": 32},
+            "squad_published": {
+                "gamma_sq": 1.0,
+                "population_size": 128,
+                "batch_size": 32,
+            },
+        },
         iterations=300,
         cells=1024,
+        budgets={"squad": 560},
     ),
     "lsi": _lsi(
         "StyleGAN2 faces of Tom Cruise, by age and hair (published settings)",
@@ -244,7 +248,8 @@ PRESETS: dict[str, Preset] = {
         # As published for Latent Space Illumination, except gamma_sq, the number of
         # cells, and GA-ME's noise, which has the published length in 512 dimensions.
         {
-            "squad": {
+            "squad": {"population_size": 256, "batch_size": 8},
+            "squad_published": {
                 "gamma_sq": 0.1,
                 "population_size": 256,
                 "batch_size": 8,
@@ -266,22 +271,24 @@ PRESETS: dict[str, Preset] = {
             },
         },
         iterations=175,
-        budgets={"cma_mega": 3000, "ga_me": 3000},
+        budgets={"cma_mega": 3000, "ga_me": 3000, "squad": 325},
         weights=("faces",),
     ),
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",
         "sphere",
         {},
-        {"squad": {"gamma_sq": 0.005}},
+        {"squad_published": {"gamma_sq": 0.005}},
         iterations=500,
+        budgets={"squad": 937},
     ),
     "arm": Preset(
         "planar arm reaching every point of a disc, 2 behavior dimensions",
         "arm",
         {},
-        {"squad": {"gamma_sq": 0.02}},
+        {"squad_published": {"gamma_sq": 0.02}},
         iterations=500,
+        budgets={"squad": 937},
     ),
 }
 

@@ -200,7 +200,13 @@ class Problem:
         behavior_bounds: ``(low, high)``, scalars or one value per dimension, infinite
             where a dimension is unbounded. ``None``: the whole space is unbounded.
         name: For reports. Defaults to the name of ``evaluate``.
-        quality_bounds: ``(low, high)`` of the quality, for reports only.
+        quality_bounds: ``(low, high)`` of the quality, for reports; its low end is the
+            level from which quality is measured.
+        quality_level: From where quality is measured, in place of the low end of
+            ``quality_bounds``. Neither given: 0 if the first population is nowhere
+            negative, else a low quantile of it.
+        is_differentiable: Whether gradients of ``evaluate`` are of use. None: this is
+            found out when a run starts.
         render: One solution to an image ``(height, width, 3)`` in [0, 1].
         sample_evaluations: Evaluations that one call of ``sample`` spends.
         behavior_names: One word or two per behavior dimension, for figures, with the
@@ -231,6 +237,8 @@ class Problem:
     sample_evaluations: int = 0
     behavior_names: tuple[str, ...] | None = None
     target: Any = None
+    quality_level: float | None = None
+    is_differentiable: bool | None = None
 
     def __post_init__(self):
         if not callable(self.evaluate):
@@ -251,6 +259,8 @@ class Problem:
                 set_field(field, lift_arrays(function))
         if self.behavior_bounds is not None:
             set_field("behavior_bounds", _check_bounds(self.behavior_bounds))
+        if self.quality_level is not None:
+            set_field("quality_level", _check_level(self.quality_level))
 
     @property
     def is_stochastic(self) -> bool:
@@ -287,6 +297,8 @@ class Problem:
             self.quality_bounds,
             self.sample_evaluations,
             self.behavior_names,
+            self.quality_level,
+            self.is_differentiable,
         )
         return children, static
 
@@ -305,6 +317,8 @@ class Problem:
             "quality_bounds",
             "sample_evaluations",
             "behavior_names",
+            "quality_level",
+            "is_differentiable",
         ]
         for name, value in zip(names, (*children, *static), strict=True):
             object.__setattr__(problem, name, value)
@@ -346,6 +360,15 @@ def _check_bounds(bounds: Any) -> Bounds:
         low, high = np.broadcast_arrays(low, high)
         return tuple(low.tolist()), tuple(high.tolist())
     return float(low), float(high)
+
+
+def _check_level(level: Any) -> float:
+    try:
+        if np.isfinite(level):
+            return float(level)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"quality_level must be a finite number or None; got {level!r}")
 
 
 def check_evaluate(problem: Problem, solution: PyTree) -> int:

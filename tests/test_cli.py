@@ -68,7 +68,7 @@ def test_run_folder(folder):
     }
     metrics = json.loads((folder / "metrics.json").read_text())
     result = softqd.load(folder)
-    assert metrics["evaluations"] == 32 * 25
+    assert metrics["evaluations"] == 32 * 5 + 12 * (32 + 2)
     assert metrics["gradient_evaluations"] == 32 * 12
     np.testing.assert_allclose(
         metrics["mean_quality"], result.population.quality.mean(), rtol=1e-6
@@ -109,10 +109,12 @@ def test_rerun_from_config_gives_the_same_population(capsys, folder, tmp_path):
 
 
 def test_resume_extends_and_equals_a_longer_run(capsys, tmp_path):
-    short = ["run", "lp-easy", *SMALL, "--out", tmp_path / "short"]
+    """Of a method without a schedule that follows the length of a run."""
+    plain = ["--algorithm", "squad_published"]
+    short = ["run", "lp-easy", *SMALL, *plain, "--out", tmp_path / "short"]
     assert invoke(capsys, *short, "--iterations", "5")[0] == 0
     assert invoke(capsys, *short, "--iterations", "12", "--resume")[0] == 0
-    assert invoke(capsys, *SMALL_RUN, "--out", tmp_path / "long")[0] == 0
+    assert invoke(capsys, *SMALL_RUN, *plain, "--out", tmp_path / "long")[0] == 0
     a, b = softqd.load(tmp_path / "short"), softqd.load(tmp_path / "long")
     np.testing.assert_array_equal(a.population.solutions, b.population.solutions)
 
@@ -141,7 +143,7 @@ def test_limits_by_evaluations(capsys, tmp_path):
         tmp_path / "a",
     ]
     assert invoke(capsys, *arguments)[0] == 0
-    assert softqd.load(tmp_path / "a").history["evaluations"][-1] == 32 + 2 * 64
+    assert softqd.load(tmp_path / "a").history["evaluations"][-1] == 32 * 5 + 34
     config = tomllib.loads((tmp_path / "a" / "config.toml").read_text())
     assert "iterations" not in config["run"]
 
@@ -186,7 +188,7 @@ def test_existing_folder_needs_resume(capsys, folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (["--set", "gamma_sq=9"], "algorithm gamma_sq=0.1, this one has 9.0"),
+        (["--set", "gamma_sq=9"], "algorithm gamma_sq='none', this one has 9.0"),
         (["--seed", "4"], "run seed=3, this one has 4"),
     ],
 )

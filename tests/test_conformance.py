@@ -21,8 +21,8 @@ SETTINGS = {
     "sep_cma_mae": {"cells": 24, "num_emitters": 3, "batch_size": 5},
     "dns": {"population_size": 12, "batch_size": 5, "num_neighbors": 3},
     "dns_g": {"population_size": 12, "batch_size": 5, "grad_batch_size": 4},
-    "soft_qd_ascent": {"population_size": 12, "batch_size": 5, "num_points": 3},
-    "squad": {"population_size": 12, "batch_size": 5, "num_neighbors": 4},
+    "squad": {"population_size": 12, "num_neighbors": 4},
+    "squad_published": {"population_size": 12, "batch_size": 5, "num_neighbors": 4},
 }
 ALGORITHMS = sorted(registry.ALGORITHMS)
 

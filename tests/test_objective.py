@@ -70,7 +70,7 @@ def test_zero_quality_has_a_finite_gradient():
     [
         (np.ones(3), np.ones((2, 2)), r"quality must have shape \(n,\)"),
         (np.ones((3, 1)), np.ones((3, 2)), r"got \(3, 1\) and \(3, 2\)"),
-        (np.array([1.0, -0.5]), np.ones((2, 2)), "the smallest is -0.5. Subtract"),
+        (np.array([1.0, -0.5]), np.ones((2, 2)), "the smallest is -0.5. Pass level="),
     ],
 )
 def test_squad_objective_bad_input(quality, behavior, message):

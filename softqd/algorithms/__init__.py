@@ -5,8 +5,8 @@ from softqd.algorithms._cma_mega import cma_mega
 from softqd.algorithms._dns import dns, dns_g
 from softqd.algorithms._ga_me import ga_me
 from softqd.algorithms._sep_cma_mae import sep_cma_mae
-from softqd.algorithms._soft_qd_ascent import soft_qd_ascent
 from softqd.algorithms._squad import squad
+from softqd.algorithms._squad_published import squad_published
 
 __all__ = [
     "cma_maega",
@@ -15,6 +15,6 @@ __all__ = [
     "dns_g",
     "ga_me",
     "sep_cma_mae",
-    "soft_qd_ascent",
     "squad",
+    "squad_published",
 ]

@@ -5,42 +5,80 @@ light for itself. The overlap of a population is the number that, put in place o
 ``o``, gives the same mean share: 0 where all solutions are apart, the number of
 neighbors where they coincide. gamma_sq follows a target for it, which is a number
 without a unit: multiplying behaviors or qualities changes nothing.
-
-As the bandwidth narrows, steps must shorten too, or solutions jump over the neighbors
-they are to keep clear of: the pace, a factor of all steps, keeps them within a part of
-the bandwidth.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from softqd.ops.distances import mask_self, squared_distances
 from softqd.ops.kernels import pair_kernel
+from softqd.ops.transforms import behavior_transform
 from softqd.types import Problem
 
 # The target falls by this factor from the first iteration to the last: spread, then
 # polish.
-ANNEALING = 30.0
-# How far solutions go in the last iteration, in bandwidths, root mean square.
-REACH = 0.2
-# Limits of gamma_sq, in squared standard deviations of the population, and of the pace.
-GAMMA_LIMITS, PACE_LIMITS = (1e-8, 1e4), (1e-3, 1.0)
+ANNEALING = 9.0
+# Limits of gamma_sq, in squared standard deviations of the population.
+GAMMA_LIMITS = (1e-8, 1e4)
 # A behavior's scale is at least this part of its bounded range, or of its largest value
 # where it has none: what varies less is taken for constant.
 _SMALLEST, _SMALLEST_UNBOUNDED = 1e-2, 1e-4
 # Mean overlap with a neighbor from which on a place counts as shared.
 _SHARED = 0.9
-# Overlaps below this count as this.
+# What is found below this counts as this.
 _FAINT = 1e-6
 # Solutions looked at for the first bandwidth.
 _NUM_LOOKED_AT = 256
+
+
+class Bandwidth(NamedTuple):
+    """The part of SQUAD that says how far light reaches.
+
+    Attributes:
+        init: ``(z) -> gamma_sq``, from the first population's coordinates.
+        update: ``(gamma_sq, overlap, progress) -> gamma_sq``, for the next iteration.
+    """
+
+    init: Callable
+    update: Callable
+
+
+def steered_bandwidth(overlap: float, num_neighbors: int) -> Bandwidth:
+    """Steer the bandwidth so that the population's overlap meets a target.
+
+    Args:
+        overlap: The target of the last iteration; `ANNEALING` times as high at first,
+            and at most half of what coinciding solutions have.
+        num_neighbors: How many others repel a solution, at least 1.
+    """
+
+    def target(progress):
+        return jnp.minimum(annealed(overlap, ANNEALING, progress), num_neighbors / 2)
+
+    def init(z):
+        return first_gamma_sq(z, num_neighbors, target(0.0))
+
+    def update(gamma_sq, found, progress):
+        wanted = target(progress)
+        slope = overlap_slope(wanted, num_neighbors)
+        return steer(gamma_sq, found, wanted, slope, GAMMA_LIMITS)
+
+    return Bandwidth(init, update)
+
+
+def fixed_bandwidth(gamma_sq: float) -> Bandwidth:
+    """Keep one bandwidth, in squared standard deviations of the population."""
+    return Bandwidth(
+        init=lambda z: jnp.asarray(gamma_sq, z.dtype),
+        update=lambda gamma_sq, overlap, progress: gamma_sq,
+    )
 
 
 class Scale(NamedTuple):
@@ -62,6 +100,13 @@ def scale_of(problem: Problem, z: Float[Array, "n d"]) -> Scale:
     smallest = jnp.where(is_bounded, _SMALLEST, largest)
     tiny = jnp.finfo(z.dtype).tiny ** 0.5
     return Scale(z.mean(0), jnp.maximum(jnp.maximum(z.std(0), smallest), tiny))
+
+
+def coordinates(problem: Problem, behavior: Float[Array, "n d"]) -> Callable:
+    """The map from behaviors to standard deviations of a population."""
+    to_unit = behavior_transform(problem, behavior.shape[1], "identity")
+    scale = scale_of(problem, to_unit(behavior))
+    return lambda b: scale(to_unit(b))
 
 
 def mean_overlap(overlap: Float[Array, " m"]) -> Float[Array, ""]:
@@ -94,26 +139,10 @@ def crowding(overlap: Float[Array, " m"], others: int) -> Float[Array, " m"]:
 
 
 def annealed(
-    last: float, iteration: Int[Array, ""], horizon: Int[Array, ""]
+    last: float, factor: float, progress: Float[Array, ""] | float
 ) -> Float[Array, ""]:
-    """A target at an iteration: from ``last * ANNEALING`` down to ``last``.
-
-    Args:
-        last: The last target.
-        iteration: From 0 on.
-        horizon: Iterations of the run.
-    """
-    left = 1.0 - jnp.clip(iteration / jnp.maximum(horizon - 1, 1), 0.0, 1.0)
-    return last * ANNEALING**left
-
-
-def overlap_at(
-    overlap: float | optax.Schedule, iteration: Int[Array, ""], horizon: Int[Array, ""]
-) -> Float[Array, ""]:
-    """The target of the overlap: annealed to a number, or a schedule's."""
-    if callable(overlap):
-        return jnp.asarray(overlap(iteration))
-    return annealed(overlap, iteration, horizon)
+    """A target that falls from ``last * factor`` at progress 0 to ``last`` at 1."""
+    return last * factor ** (1.0 - jnp.asarray(progress))
 
 
 def first_gamma_sq(
@@ -138,25 +167,6 @@ def first_gamma_sq(
     return jnp.exp((low + high) / 2)
 
 
-def steer_gamma_sq(
-    gamma_sq: Float[Array, ""],
-    overlap: Float[Array, ""],
-    target: Float[Array, ""],
-    others: int,
-) -> Float[Array, ""]:
-    """The next iteration's bandwidth, from the overlap that this one's led to."""
-    return _steer(
-        gamma_sq, overlap, target, overlap_slope(target, others), GAMMA_LIMITS
-    )
-
-
-def steer_pace(
-    pace: Float[Array, ""], moved: Float[Array, ""], most: Float[Array, ""]
-) -> Float[Array, ""]:
-    """The next iteration's pace, from how far solutions moved and should at most."""
-    return _steer(pace, moved, most, 1.0, PACE_LIMITS)
-
-
 def overlap_slope(target: Float[Array, ""], others: int) -> Float[Array, ""]:
     r"""By what power of gamma_sq an overlap grows at most, near a target.
 
@@ -171,7 +181,13 @@ def overlap_slope(target: Float[Array, ""], others: int) -> Float[Array, ""]:
     return jnp.maximum(jnp.log(others / target), 1.0)
 
 
-def _steer(value, found, target, slope, limits):
+def steer(
+    value: Float[Array, ""],
+    found: Float[Array, ""],
+    target: Float[Array, ""],
+    slope: Float[Array, ""] | float,
+    limits: tuple[float, float],
+) -> Float[Array, ""]:
     """Go where what was found meets its target, if it grows by the power ``slope``."""
     error = jnp.log(target) - jnp.log(jnp.maximum(found, _FAINT))
     # At most a factor of e in one iteration.

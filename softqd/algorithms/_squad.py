@@ -1,46 +1,57 @@
-"""SQUAD: Soft QD Using Approximated Diversity (Algorithm 1 of the ICLR 2026 paper).
+"""SQUAD: Soft QD Using Approximated Diversity, with nothing to tune.
 
-With a ``gamma_sq``, the defaults are what the published runs did, which differs from
-the letter of the paper in places (``docs/deviations.md``). Without one, the bandwidth
-sets itself (``_bandwidth.py``). Unlike in the authors' program, the gradient is one
-vector-Jacobian product per batch instead of a full Jacobian, and neighbors are found by
-a threshold instead of a sort.
+Quality pulls and behavioral neighbors push apart, as in Algorithm 1 of Soft Quality-
+Diversity Optimization (ICLR 2026), which `_squad_published.py` follows to the letter.
+Here the method is put together from parts that set themselves: a level from which
+quality is measured, a bandwidth, steps, a pace that holds them back, and children that
+take places which they fill better. The whole population steps at once, and the
+evaluation after a step is the one that the next gradient is taken at: one per solution
+and iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.algorithms._bandwidth import (
-    REACH,
-    annealed,
-    crowding,
-    first_gamma_sq,
+    Bandwidth,
+    coordinates,
+    fixed_bandwidth,
     mean_overlap,
-    overlap_at,
-    scale_of,
-    steer_gamma_sq,
-    steer_pace,
+    steered_bandwidth,
 )
-from softqd.algorithms._squad_settings import BANDWIDTH_RULES, Settings, settings_of
+from softqd.algorithms._climb import Climbed, Standing, climb
+from softqd.algorithms._pace import Pace, steered_pace
+from softqd.algorithms._relocation import Places, relocation
 from softqd.algorithms._start import evaluate_first, first_solutions
-from softqd.algorithms._winning import winning
-from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
+from softqd.algorithms._steps import (
+    Start,
+    Steps,
+    StepsState,
+    measured_steps,
+    optimizer_steps,
+)
+from softqd.objective import repulsion, safe_sqrt
 from softqd.ops import evaluation
-from softqd.ops.transforms import behavior_transform, is_outside
-from softqd.types import Algorithm, Key, Population, Problem
+from softqd.ops.checks import check_count, is_concrete, rows_finite
+from softqd.ops.level import first_level
+from softqd.ops.transforms import is_outside
+from softqd.types import Algorithm, Evaluation, Key, Population, Problem
 
-# Iterations that the target of the overlap falls over where a run does not say.
+# Iterations that schedules take a run for whose length is not known.
 HORIZON = 1000
-# A solution that wins less than this counts as if it won this.
-_LEAST_SHARE = 1e-3
+# Children of an iteration, one for so many solutions: beside gradients, and without.
+CHILDREN, CHILDREN_ALONE = 16, 4
+# Caution after a step that led nowhere, and after one that did not.
+_HELD, _FREED = 0.5, 1.2
 
 
 class SquadState(NamedTuple):
@@ -52,9 +63,11 @@ class SquadState(NamedTuple):
     solutions: PyTree
     quality: Float[Array, " n"]
     behavior: Float[Array, "n d"]
-    optimizer: PyTree  # one optimizer state per solution, step count included
-    gamma_sq: Float[Array, ""]  # if the bandwidth sets itself
-    pace: Float[Array, ""]  # factor of steps, at most 1
+    gradient: PyTree  # upwards, at the solutions; () without gradients
+    steps: Any  # a StepsState; () without gradients
+    level: Float[Array, ""]
+    gamma_sq: Float[Array, ""]
+    pace: Float[Array, ""]
     horizon: Int[Array, ""]  # iterations of the run, as far as known
     direction: Float[Array, "n d"]  # in which a solution leaves a place it shares
 
@@ -67,65 +80,61 @@ class SquadInfo(NamedTuple):
     vector_jacobian_products: Int[Array, ""]
     is_finite: Bool[Array, " n"]
     clipped_behaviors: Int[Array, ""]  # outside their bounds after this iteration
-    gamma_sq: Float[Array, ""]  # mean over solutions
+    gamma_sq: Float[Array, ""]
     overlap: Float[Array, ""]  # of the population with its neighbors
-    pace: Float[Array, ""]  # factor of the optimizer's steps
-    repulsion_weight: Float[Array, ""]
+    lit: Float[Array, ""]  # share of solutions above the level
+    pace: Float[Array, ""]
+    relocated: Int[Array, ""]  # children that took a place
+    rejected: Int[Array, ""]  # children whose evaluation was not finite
+    stepped_back: Int[Array, ""]  # solutions whose step led to nothing finite
+
+
+class Parts(NamedTuple):
+    """What SQUAD is made of."""
+
+    population_size: int
+    batch_size: int
+    num_neighbors: int
+    bandwidth: Bandwidth
+    pace: Pace
+    steps: Steps
 
 
 def squad(
     problem: Problem,
     *,
     population_size: int = 1024,
-    batch_size: int = 64,
-    num_neighbors: int | None = None,
-    gamma_sq: float | Array | optax.Schedule | str | None = None,
-    overlap: float | optax.Schedule | None = None,
-    optimizer: optax.GradientTransformation = optax.adam(0.05),  # noqa: B008 (pure)
-    transform: str | Callable | None = None,
-    repulsion_weight: float | optax.Schedule | None = None,
-    protect_quality: bool | None = None,
+    overlap: float = 0.15,
+    num_neighbors: int = 8,
+    gamma_sq: float | None = None,
+    optimizer: optax.GradientTransformation | None = None,
+    batch_size: int | None = None,
 ) -> Algorithm:
-    r"""Climb the lower bound of the Soft QD Score by gradient ascent.
+    r"""Find solutions that are all good and all different. Nothing needs to be set.
 
-    One iteration cuts a random permutation of the population into batches. Each batch
-    is evaluated, takes one optimizer step up the gradient of
+    Every iteration moves all solutions up the gradient of
 
-    $\sum_i f_i - w \sum_i \sum_{j \in N_i} \sqrt{f_i f_j} e^{-\|z_i-z_j\|^2/\gamma^2}$
+    $\sum_i f_i - \sum_i \sum_{j \in N_i} \sqrt{f_i f_j} e^{-\|z_i-z_j\|^2/\gamma^2}$
 
-    with its neighbors held constant, and is evaluated again: two evaluations and one
-    vector-Jacobian product per solution. Solutions whose quality is not positive are
-    pulled up but neither repel nor are repelled.
+    with neighbors, and $f_i$ inside the repulsion, held constant, $f$ measured from a
+    level, and $z$ in standard deviations of the population. Then a few children are
+    evaluated, and each takes the place of the solution nearest to it if it adds more
+    light there. Where evaluate has no gradient, the method runs on children alone.
 
     Args:
-        problem: The problem; `evaluate` must be differentiable.
+        problem: The problem.
         population_size: N, at least 2.
-        batch_size: M, from 1 to N; the last batch of an iteration may be smaller.
-        num_neighbors: How many others repel a solution: 0 for independent ascent, N - 1
-            or more for all. None: 8 where the bandwidth sets itself, else 15. (The
-            published 16 counted the solution itself.)
-        gamma_sq: Squared bandwidth in the transformed space. None: it sets itself, so
-            that the population's overlap follows a target. Otherwise a number, one
-            value per solution ``(n,)``, a schedule of the iteration, or a rule computed
-            from the behaviors once per iteration, 'nearest' (mean squared distance to
-            the nearest neighbor) or 'inverse_nearest'.
-        overlap: Diversity against quality where the bandwidth sets itself: how much a
-            solution and its neighbors overlap at the end of a run. Higher is more
-            diverse, lower is better; needs no change between problems. None: 0.05,
-            so that a solution has 95% of its light for itself. It starts 30 times as
-            high, unless this is a schedule of the iteration.
-        optimizer: Any optax optimizer; every solution has its own state, so clipping
-            by norm acts on each solution alone.
-        transform: Map from unit coordinates to the space where repulsion acts:
-            'logit', 'probit', 'identity', or an elementwise function. Unbounded
-            dimensions are left alone. None: 'identity' where the bandwidth sets itself,
-            else 'logit'.
-        repulsion_weight: w, a number or a schedule of the iteration. The published 0.5
-            halves the repulsion of each pair; 1 follows the gradient of Eq. (5). None:
-            1 where the bandwidth sets itself, else 0.5.
-        protect_quality: Hold $f_i$ constant inside the repulsion, so that crowding
-            never pays a solution to become worse. None: where the bandwidth sets
-            itself.
+        overlap: Diversity against quality: how much a solution and its neighbors
+            overlap at the end of a run. Higher is more diverse, lower of higher
+            quality; needs no change between problems.
+        num_neighbors: How many others repel a solution, at least 1.
+        gamma_sq: Squared bandwidth, in squared standard deviations of the population.
+            None: it sets itself, so that the overlap is met.
+        optimizer: An optax optimizer that makes the steps, as they are; every solution
+            has its own state. None: steps whose length is measured at the start.
+        batch_size: Solutions evaluated at once, for the sake of memory: with fewer than
+            all, the first to be evaluated see their neighbors where they were before.
+            None: all.
 
     Returns:
         An `Algorithm`. ``init`` also takes solutions to start from, N of them.
@@ -136,45 +145,44 @@ def squad(
     Examples:
         >>> import jax, softqd
         >>> problem = softqd.problems.sphere(solution_dim=16)
-        >>> algorithm = softqd.squad(problem, population_size=32, batch_size=8)
+        >>> algorithm = softqd.squad(problem, population_size=32)
         >>> state = algorithm.init(jax.random.key(0))
         >>> state, info = jax.jit(algorithm.step)(state)
-        >>> int(info.evaluations)
-        64
+        >>> int(info.evaluations)  # and two children
+        34
     """
-    settings = settings_of(
+    settings = {k: v for k, v in locals().items() if k != "problem"}
+    _check_settings(settings)
+    others = min(num_neighbors, population_size - 1)
+    steered = gamma_sq is None
+    parts = Parts(
         population_size=population_size,
-        batch_size=batch_size,
-        num_neighbors=num_neighbors,
-        gamma_sq=gamma_sq,
-        overlap=overlap,
-        optimizer=optimizer,
-        transform=transform,
-        repulsion_weight=repulsion_weight,
-        protect_quality=protect_quality,
+        batch_size=min(batch_size or population_size, population_size),
+        num_neighbors=others,
+        bandwidth=steered_bandwidth(overlap, others)
+        if steered
+        else fixed_bandwidth(gamma_sq),
+        pace=steered_pace(),
+        steps=measured_steps() if optimizer is None else optimizer_steps(optimizer),
     )
-    shown = settings._asdict()
-    del shown["num_points"]
-    return assemble("squad", problem, settings, shown)
+    return assemble(problem, parts, settings)
 
 
-def assemble(
-    name: str, problem: Problem, settings: Settings, shown: dict[str, Any]
-) -> Algorithm:
-    """The algorithm with these settings, of which it shows ``shown``."""
+def assemble(problem: Problem, parts: Parts, settings: dict[str, Any]) -> Algorithm:
+    """The algorithm that is made of these parts."""
 
     def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
-        return _init(settings, problem, key, solutions)
+        return _init(parts, problem, key, solutions)
 
     def step(problem: Problem, state: SquadState) -> tuple[SquadState, SquadInfo]:
-        return _step(settings, problem, state)
+        return _step(parts, problem, state)
 
     def plan(state, num_iterations, max_evaluations):
         """Tell the state how long the run will be."""
         horizon = num_iterations
         if max_evaluations is not None:
-            spare = max_evaluations - state.init_evaluations
-            spare //= 2 * settings.population_size
+            cost = _evaluations(parts, problem, bool(state.steps))
+            spare = (max_evaluations - state.init_evaluations) // cost
             horizon = spare if horizon is None else jnp.minimum(horizon, spare)
         horizon = state.horizon if horizon is None else horizon
         return state._replace(horizon=jnp.full_like(state.horizon, horizon))
@@ -188,267 +196,274 @@ def assemble(
         step=Partial(step, problem),
         population=population,
         problem=problem,
-        name=name,
-        settings=shown,
+        name="squad",
+        settings=settings,
         plan=plan,
     )
 
 
 def _init(
-    settings: Settings, problem: Problem, key: Key, solutions: PyTree | None
+    parts: Parts, problem: Problem, key: Key, solutions: PyTree | None
 ) -> SquadState:
-    n, m = settings.population_size, settings.batch_size
-    key, sample_key, evaluate_key = jax.random.split(key, 3)
+    n, m = parts.population_size, parts.batch_size
+    key, sample_key, evaluate_key, steps_key, leave_key = jax.random.split(key, 5)
     first, drawn = first_solutions(problem, sample_key, solutions, n, m)
     found, spent = evaluate_first(problem, first, evaluate_key, m)
-    b = found.behavior
-    iteration, horizon = jnp.int32(0), jnp.int32(HORIZON)
-    gamma, direction = jnp.ones((), b.dtype), jnp.zeros_like(b)
-    if settings.is_tuning:
-        z = behavior_transform(problem, b.shape[1], settings.transform)(b)
-        target = _target(settings, iteration, horizon)
-        gamma = first_gamma_sq(scale_of(problem, z)(z), settings.others, target)
-        direction = jax.random.normal(jax.random.fold_in(key, 0), b.shape, b.dtype)
-    return SquadState(
+    behavior = found.behavior
+    to_z = coordinates(problem, behavior)
+    state = SquadState(
         key=key,
-        iteration=iteration,
+        iteration=jnp.int32(0),
         init_evaluations=jnp.int32(drawn + spent),
         solutions=first,
         quality=found.quality,
-        behavior=b,
-        optimizer=jax.vmap(settings.optimizer.init)(first),
-        gamma_sq=gamma,
-        pace=jnp.ones((), b.dtype),
-        horizon=horizon,
-        direction=direction,
+        behavior=behavior,
+        gradient=(),
+        steps=(),
+        level=first_level(problem, found.quality),
+        gamma_sq=parts.bandwidth.init(to_z(behavior)),
+        pace=parts.pace.init().astype(behavior.dtype),
+        horizon=jnp.int32(HORIZON),
+        direction=jax.random.normal(leave_key, behavior.shape, behavior.dtype),
+    )
+    if not has_gradient(problem, first):
+        return state
+    climbed = _climb(parts, problem, state, first, evaluate_key, with_slope=True)
+    start = Start(
+        solutions=first,
+        quality=found.quality,
+        gradient=climbed.slope,
+        evaluate=lambda x: evaluation.evaluate(problem, x, evaluate_key, m).quality,
+    )
+    return state._replace(
+        gradient=climbed.gradient,
+        steps=parts.steps.init(steps_key, start),
+        init_evaluations=state.init_evaluations + n * (1 + parts.steps.num_trials),
     )
 
 
-class _Shared(NamedTuple):
-    """What the batches of one iteration share."""
+class _Moved(NamedTuple):
+    """The population after a step: rows, and coordinates of the bandwidth."""
 
-    state: SquadState
-    order: Int[Array, " n"]
-    evaluate_key: Key
-    points_key: Key
-    to_z: Callable  # from behaviors to where repulsion acts
-    gamma_sq: Array  # a scalar or one per solution
-    weight: Float[Array, ""]
-    light: Float[Array, ""]  # mean root of the qualities, 1 where all is dark
+    solutions: PyTree
+    found: Evaluation
+    z: Float[Array, "n d"]
+    overlap: Float[Array, " n"]
+    stepped_back: Int[Array, ""]
+
+
+class _Relocated(NamedTuple):
+    """The population after children took their places."""
+
+    solutions: PyTree
+    found: Evaluation
+    gradient: PyTree
+    steps: PyTree
+    relocated: Int[Array, ""]
+    rejected: Int[Array, ""]
 
 
 def _step(
-    settings: Settings, problem: Problem, state: SquadState
+    parts: Parts, problem: Problem, state: SquadState
 ) -> tuple[SquadState, SquadInfo]:
-    n, m = settings.population_size, settings.batch_size
-    key, order_key, evaluate_key = jax.random.split(state.key, 3)
-    order = jax.random.permutation(order_key, n)
-    to_z = _to_z(settings, problem, state.behavior)
-    z, root = to_z(state.behavior), _first_roots(settings, state)
-    gamma_sq = state.gamma_sq
-    if settings.gamma_sq is not None:
-        gamma_sq = _bandwidth(settings.gamma_sq, state.iteration, z)
-    weight = _at(settings.repulsion_weight, state.iteration, z.dtype)
-    light = root.mean()
-    is_lit = light > 0
-    light = jnp.where(is_lit, light, 1.0)
-    keys = evaluate_key, jax.random.fold_in(order_key, 0)
-    shared = _Shared(state, order, *keys, to_z, gamma_sq, weight, light)
-
-    def update(cache, start, size):
-        return _update_batch(settings, problem, shared, cache, start, size)
-
-    # The cache follows the random order, so that a batch is a contiguous slice.
-    _, (*outputs, overlaps) = _over_batches(update, (z[order], root[order]), n, m)
-    places = jnp.zeros_like(order).at[order].set(jnp.arange(n), unique_indices=True)
-    solutions, moments, new, finite = jax.tree.map(lambda x: x[places], outputs)
-
-    overlap = mean_overlap(overlaps)
-    next_gamma_sq, pace = state.gamma_sq, state.pace
-    if settings.is_tuning:
-        target = _target(settings, state.iteration, state.horizon)
-        # Where no solution shines, none overlaps, at any bandwidth.
-        seen = jnp.where(is_lit, overlap, target)
-        next_gamma_sq = steer_gamma_sq(gamma_sq, seen, target, settings.others)
-        moved = jnp.sqrt(jnp.sum((to_z(new.behavior) - z) ** 2, axis=1).mean())
-        reach = annealed(REACH, state.iteration, state.horizon)
-        pace = steer_pace(pace, moved, reach * jnp.sqrt(gamma_sq))
-
-    new_state = SquadState(
+    n, is_climbing = parts.population_size, bool(state.steps)
+    key, step_key, children_key = jax.random.split(state.key, 3)
+    progress = state.iteration / jnp.maximum(state.horizon - 1, 1)
+    progress = jnp.clip(progress, 0.0, 1.0).astype(state.pace.dtype)
+    to_z = coordinates(problem, state.behavior)
+    if is_climbing:
+        moved, inherited = _take_step(parts, problem, state, step_key, progress)
+    else:
+        moved, inherited = _refreshed(parts, problem, state, step_key), ((), ())
+    overlap = mean_overlap(moved.overlap)
+    distance = (moved.z - to_z(state.behavior)) ** 2
+    distance = jnp.sqrt(jnp.sum(distance, axis=1).mean())
+    is_lit = moved.found.quality > state.level
+    next_gamma_sq = parts.bandwidth.update(state.gamma_sq, overlap, progress)
+    new = _relocate(parts, problem, state, moved, inherited, children_key)
+    new_state = state._replace(
         key=key,
         iteration=state.iteration + 1,
-        init_evaluations=state.init_evaluations,
-        solutions=solutions,
-        quality=new.quality,
-        behavior=new.behavior,
-        optimizer=moments,
-        gamma_sq=next_gamma_sq,
-        pace=pace,
-        horizon=state.horizon,
-        direction=state.direction,
+        solutions=new.solutions,
+        quality=new.found.quality,
+        behavior=new.found.behavior,
+        gradient=new.gradient,
+        steps=new.steps,
+        # Where no solution shines, none overlaps, at any bandwidth.
+        gamma_sq=jnp.where(is_lit.any(), next_gamma_sq, state.gamma_sq),
+        pace=parts.pace.update(state.pace, distance, state.gamma_sq, progress),
     )
+    num_gradients = jnp.int32(n if is_climbing else 0)
     info = SquadInfo(
-        evaluations=jnp.int32(2 * n),
-        gradient_evaluations=jnp.int32(n),
-        vector_jacobian_products=jnp.int32(n),
-        is_finite=finite,
-        clipped_behaviors=is_outside(problem, new.behavior).sum(),
-        gamma_sq=gamma_sq.mean(),
+        evaluations=jnp.int32(_evaluations(parts, problem, is_climbing)),
+        gradient_evaluations=num_gradients,
+        vector_jacobian_products=num_gradients,
+        is_finite=jnp.full((n,), moved.stepped_back < n),
+        clipped_behaviors=is_outside(problem, new.found.behavior).sum(),
+        gamma_sq=state.gamma_sq,
         overlap=overlap,
+        lit=is_lit.mean(dtype=state.pace.dtype),
         pace=state.pace,
-        repulsion_weight=weight,
+        relocated=new.relocated,
+        rejected=new.rejected,
+        stepped_back=moved.stepped_back,
     )
     return new_state, info
 
 
-def _update_batch(
-    settings: Settings,
-    problem: Problem,
-    shared: _Shared,
-    cache: tuple[Array, Array],
-    start: Array | int,
-    size: int,
-) -> tuple:
-    """Evaluate, step, re-evaluate the batch ``order[start : start + size]``."""
-    all_z, all_root = cache
-    state, to_z = shared.state, shared.to_z
-    rows = jax.lax.dynamic_slice_in_dim(shared.order, start, size)
-    solutions, moments = jax.tree.map(
-        lambda x: x[rows], (state.solutions, state.optimizer)
-    )
-    keys = (None, None)
-    if problem.is_stochastic:
-        keys = jax.random.split(jax.random.fold_in(shared.evaluate_key, start))
-    old, z, pullback = evaluation.evaluate_with_vjp(problem, solutions, keys[0], to_z)
-    all_z = _write(all_z, z, start)
-    all_root = _write(all_root, safe_sqrt(old.quality), start)
-
-    gamma_sq = shared.gamma_sq
-    gamma_sq = gamma_sq[rows] if gamma_sq.ndim else jnp.full((size,), gamma_sq)
-    pull, push = jnp.ones_like(old.quality), jnp.zeros_like(z)
-    overlaps = jnp.zeros_like(old.quality)
-    place = start + jnp.arange(size)
-    if settings.num_points:
-        key = jax.random.fold_in(shared.points_key, start)
-        sigma = jnp.sqrt(gamma_sq / 8.0)
-        won = winning(key, z, place, all_z, all_root, sigma, settings.num_points)
-        # The dark ones are pulled up.
-        pull = jnp.where(old.quality > 0, won.share, 1.0)
-        push = jnp.maximum(old.quality, 0.0)[:, None] * won.push
-        overlaps = 1.0 / jnp.maximum(won.share, _LEAST_SHARE) - 1.0
-    elif settings.num_neighbors != 0:
-        rep = repulsion(z, place, all_z, all_root, gamma_sq, settings.num_neighbors)
-        protect = settings.protect_quality
-        pull, push = cotangents(old.quality, rep, gamma_sq, shared.weight, protect)
-        overlaps = rep.overlap / shared.light
-    if settings.is_tuning:
-        crowded = crowding(overlaps, settings.others)
-        leaving = crowded * shared.weight / jnp.sqrt(gamma_sq)
-        leaving *= jnp.maximum(old.quality, 0.0)  # the dark ones stay
-        push += leaving[:, None] * state.direction[rows]
-    gradient, norm_sq, finite = _measured(pullback(pull, push))
-    # Optax descends: it is handed the negative of the ascent direction.
-    factor = -_one_over_unit(gradient, norm_sq) if settings.is_tuning else -1.0
-    descent = jax.tree.map(lambda x: x * jnp.asarray(factor, x.dtype), gradient)
-    update = jax.vmap(settings.optimizer.update)
-    updates, moments = update(descent, moments, solutions)
-    if settings.is_tuning:
-        updates = jax.tree.map(lambda x: x * state.pace.astype(x.dtype), updates)
-    solutions = jax.vmap(optax.apply_updates)(solutions, updates)
-
-    new = evaluation.evaluate(problem, solutions, keys[1])
-    all_z = _write(all_z, to_z(new.behavior), start)
-    all_root = _write(all_root, safe_sqrt(new.quality), start)
-    finite &= _row_finite((old, new))
-    return (all_z, all_root), (solutions, moments, new, finite, overlaps)
-
-
-def _target(settings: Settings, iteration: Array, horizon: Array) -> Array:
-    """What the overlap shall be; at most half of what coinciding solutions have."""
-    wanted = overlap_at(settings.overlap, iteration, horizon)
-    return jnp.minimum(wanted, settings.others / 2)
-
-
-def _to_z(settings: Settings, problem: Problem, behavior: Array) -> Callable:
-    """The map from behaviors to where repulsion acts."""
-    transform = behavior_transform(problem, behavior.shape[1], settings.transform)
-    if not settings.is_tuning:
-        return transform
-    scale = scale_of(problem, transform(behavior))
-    return lambda b: scale(transform(b))
-
-
-def _first_roots(settings: Settings, state: SquadState) -> Float[Array, " n"]:
-    """Roots of the qualities that the first batch meets."""
-    if settings.is_tuning:
-        return safe_sqrt(state.quality)
-    # The published runs clip the first cached qualities up to this floor.
-    floor = jnp.where(state.iteration == 0, QUALITY_FLOOR, 0.0)
-    return jnp.sqrt(jnp.maximum(state.quality, floor.astype(state.quality.dtype)))
-
-
-def _over_batches(update: Callable, cache: PyTree, n: int, m: int) -> tuple:
-    """Call ``update(cache, start, size) -> (cache, outputs)`` batch after batch.
+def _take_step(
+    parts: Parts, problem: Problem, state: SquadState, key: Key, progress: Array
+) -> tuple[_Moved, tuple[PyTree, StepsState]]:
+    """Move all solutions; those that nothing finite comes of step back.
 
     Returns:
-        The last cache, and the outputs of all batches joined along their first axis.
-        The last batch is smaller where ``m`` does not divide ``n``.
+        The population, and gradients and steps that go with it.
     """
-    num_batches, remainder = divmod(n, m)
-    cache, outputs = jax.lax.scan(
-        lambda cache, i: update(cache, i * m, m), cache, jnp.arange(num_batches)
+    updates, steps = parts.steps.update(
+        state.gradient, state.steps, state.solutions, progress
     )
-    outputs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), outputs)
-    if remainder:
-        cache, tail = update(cache, num_batches * m, remainder)
-        outputs = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), outputs, tail)
-    return cache, outputs
+    updates = jax.tree.map(lambda u: u * state.pace.astype(u.dtype), updates)
+    proposed = jax.tree.map(
+        lambda x, u: x + u.astype(x.dtype), state.solutions, updates
+    )
+    climbed = _climb(parts, problem, state, proposed, key)
+    is_sound = climbed.is_sound
+
+    def kept(new, old):
+        return jnp.where(is_sound.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+
+    caution = jnp.where(is_sound, _FREED, _HELD) * steps.caution
+    steps = steps._replace(
+        moments=jax.tree.map(kept, steps.moments, state.steps.moments),
+        caution=jnp.minimum(caution, 1.0),
+    )
+    solutions = jax.tree.map(kept, proposed, state.solutions)
+    found = jax.tree.map(kept, climbed.found, Evaluation(state.quality, state.behavior))
+    gradient = jax.tree.map(kept, climbed.gradient, state.gradient)
+    stepped_back = (~is_sound).sum()
+    moved = _Moved(solutions, found, climbed.z, climbed.overlap, stepped_back)
+    return moved, (gradient, steps)
 
 
-def _write(cache: Array, rows: Array, start: Array | int) -> Array:
-    return jax.lax.dynamic_update_slice_in_dim(cache, rows, start, axis=0)
+def _climb(
+    parts: Parts,
+    problem: Problem,
+    state: SquadState,
+    solutions: PyTree,
+    key: Key,
+    **how,
+) -> Climbed:
+    found = Evaluation(state.quality, state.behavior)
+    standing = Standing(found, state.level, state.gamma_sq, state.direction)
+    sizes = parts.num_neighbors, parts.batch_size
+    return climb(problem, standing, solutions, key, *sizes, **how)
 
 
-def _at(value: Any, iteration: Array, dtype: Any) -> Array:
-    """A number, or a schedule at this iteration."""
-    return jnp.asarray(value(iteration) if callable(value) else value, dtype)
+def _relocate(
+    parts: Parts,
+    problem: Problem,
+    state: SquadState,
+    moved: _Moved,
+    inherited: tuple[PyTree, Any],
+    key: Key,
+) -> _Relocated:
+    """Make children, and let them take the places that they fill better."""
+    gradient, steps = inherited
+    is_climbing = bool(state.steps)
+    crew = relocation(_num_children(parts, is_climbing), is_far=not is_climbing)
+    propose_key, evaluate_key = jax.random.split(key)
+    children, parents = crew.propose(propose_key, moved.solutions)
+    new = evaluation.evaluate(problem, children, evaluate_key, parts.batch_size)
+    is_sound = rows_finite(new)
+    to_z = coordinates(problem, state.behavior)
+    z = to_z(jnp.where(is_sound[:, None], new.behavior, 0.0))
+
+    def light(quality):
+        return jnp.maximum(quality - state.level, 0.0)
+
+    places = Places(moved.z, light(moved.found.quality))
+    theirs = Places(z, jnp.where(is_sound, light(new.quality), 0.0))
+    rows = crew.compete(places, theirs, state.gamma_sq)
+
+    def put(old, young):
+        return old.at[rows].set(young.astype(old.dtype), mode="drop")
+
+    solutions, found = jax.tree.map(
+        put, (moved.solutions, moved.found), (children, new)
+    )
+    if is_climbing:  # the parent's gradient and moments come along
+        own = gradient, steps.moments, steps.caution
+        own = jax.tree.map(lambda x: put(x, x[parents]), own)
+        gradient, steps = own[0], steps._replace(moments=own[1], caution=own[2])
+    counts = (rows < parts.population_size).sum(), (~is_sound).sum()
+    return _Relocated(solutions, found, gradient, steps, *counts)
 
 
-def _bandwidth(gamma_sq: Any, iteration: Array, z: Float[Array, "n d"]) -> Array:
-    """This iteration's squared bandwidth, a scalar or one per solution."""
-    if isinstance(gamma_sq, str):
-        return BANDWIDTH_RULES[gamma_sq](z)
-    return _at(gamma_sq, iteration, z.dtype)
+def _refreshed(parts: Parts, problem: Problem, state: SquadState, key: Key) -> _Moved:
+    """The population without a step; of a stochastic problem, some evaluated again."""
+    found = Evaluation(state.quality, state.behavior)
+    if problem.is_stochastic:
+        found = _evaluated_again(parts, problem, state, key)
+    z = coordinates(problem, state.behavior)(found.behavior)
+    root = safe_sqrt(found.quality - state.level)
+    rows, widths = jnp.arange(len(root)), jnp.full_like(root, state.gamma_sq)
+    overlap = repulsion(z, rows, z, root, widths, parts.num_neighbors).overlap
+    overlap /= jnp.where(root.max() > 0, root.mean(), 1.0)
+    return _Moved(state.solutions, found, z, overlap, jnp.int32(0))
 
 
-def _row_finite(tree: PyTree) -> Bool[Array, " m"]:
-    """Which rows hold only finite numbers, over all leaves of a batch."""
-
-    def check(leaf):
-        return jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(1)
-
-    return jnp.stack([check(leaf) for leaf in jax.tree.leaves(tree)]).all(0)
-
-
-def _measured(gradient: PyTree) -> tuple[PyTree, Float[Array, " m"], Bool[Array, " m"]]:
-    """A gradient, the squared norms of its rows, and which rows are finite.
-
-    The barrier keeps consumers from computing the gradient again; in front of it, the
-    sums share one pass with it or with one another.
-    """
-    rows = [x.reshape(x.shape[0], -1) for x in jax.tree.leaves(gradient)]
-    norm_sq = jnp.stack([jnp.sum(x**2, axis=1) for x in rows]).sum(0)
-    found = gradient, norm_sq, _row_finite(gradient)
-    return jax.lax.optimization_barrier(found)
+def _evaluated_again(
+    parts: Parts, problem: Problem, state: SquadState, key: Key
+) -> Evaluation:
+    """As many as there are children, in turn: luck does not keep a place."""
+    n, count = parts.population_size, _num_children(parts, False)
+    rows = (state.iteration * count + jnp.arange(count)) % n
+    some = jax.tree.map(lambda x: x[rows], state.solutions)
+    new = evaluation.evaluate(problem, some, key, parts.batch_size)
+    rows = jnp.where(rows_finite(new), rows, n)
+    old = Evaluation(state.quality, state.behavior)
+    return jax.tree.map(lambda x, y: x.at[rows].set(y, mode="drop"), old, new)
 
 
-def _one_over_unit(gradient: PyTree, norm_sq: Float[Array, " m"]) -> Float[Array, ""]:
-    """One over the root mean square of a batch; rows that are not finite count as 0.
+def has_gradient(problem: Problem, solutions: PyTree) -> bool:
+    """Whether SQUAD climbs: as declared, or as tracing the gradient tells."""
+    if problem.is_differentiable is not None:
+        return problem.is_differentiable
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), solutions)
+    is_so = evaluation.is_differentiable(problem, one)
+    if not is_so:
+        warnings.warn(
+            f"evaluate of problem {problem.name!r} has no gradient: squad goes on with "
+            "children alone, which need many more evaluations. Say so with "
+            "Problem(is_differentiable=False), or write evaluate with operations that "
+            "JAX differentiates",
+            stacklevel=2,
+        )
+    return is_so
 
-    The push is many times as strong while the bandwidth is small, and an optimizer that
-    remembers squared gradients would crawl for hundreds of iterations afterwards. So it
-    is handed gradients in units of their batch.
-    """
-    size = sum(x[0].size for x in jax.tree.leaves(gradient))
-    unit = jnp.sqrt(jnp.where(jnp.isfinite(norm_sq), norm_sq, 0.0).mean() / size)
-    return jnp.where(unit > 0, 1.0 / jnp.where(unit > 0, unit, 1.0), 1.0)
+
+def _num_children(parts: Parts, is_climbing: bool) -> int:
+    return max(
+        1, parts.population_size // (CHILDREN if is_climbing else CHILDREN_ALONE)
+    )
+
+
+def _evaluations(parts: Parts, problem: Problem, is_climbing: bool) -> int:
+    """Of one iteration."""
+    children = _num_children(parts, is_climbing)
+    if is_climbing:
+        return parts.population_size + children
+    return 2 * children if problem.is_stochastic else children
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
+    check_count("population_size", settings["population_size"], 2)
+    check_count("num_neighbors", settings["num_neighbors"], 1)
+    if settings["batch_size"] is not None:
+        check_count("batch_size", settings["batch_size"], 1)
+    for name in ("overlap", "gamma_sq"):
+        value: Any = settings[name]
+        if name == "gamma_sq" and value is None:
+            continue
+        if is_concrete(value) and not (np.ndim(value) == 0 and 0 < value < np.inf):
+            raise ValueError(f"{name} must be a positive number; got {value!r}")

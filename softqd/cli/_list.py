@@ -14,10 +14,10 @@ def list_names() -> None:
     from softqd.experiment import config
 
     presets = Table(
-        "run", "about", "SQUAD setting", title="Problems", title_justify="left"
+        "run", "about", "published SQUAD", title="Problems", title_justify="left"
     )
     for name, preset in registry.PRESETS.items():
-        settings = preset.algorithm_settings.get("squad", {})
+        settings = preset.algorithm_settings.get("squad_published", {})
         needs = f"; weights: {', '.join(preset.weights)}" if preset.weights else ""
         presets.add_row(name, preset.about + needs, _settings_text(settings))
     Console().print(presets)

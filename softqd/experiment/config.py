@@ -54,7 +54,7 @@ def from_name(name: str, algorithm: str = "squad") -> Config:
         UnknownNameError: If the problem or algorithm is unknown.
 
     Examples:
-        >>> from_name("lp-hard")["algorithm"]["gamma_sq"]
+        >>> from_name("lp-hard", "squad_published")["algorithm"]["gamma_sq"]
         1.0
     """
     _factory("algorithm", algorithm)
@@ -133,13 +133,10 @@ def complete_algorithm(
 ) -> dict[str, Any]:
     """`complete` the table of an algorithm alone, after changes to it.
 
-    Defaults that depend on a changed setting follow it.
-
     Raises:
         ConfigError: If a setting is unknown or of the wrong type.
     """
-    given = _without_dependent_defaults(settings) if changes else settings
-    return _complete_table("algorithm", {**given, **(changes or {})})
+    return _complete_table("algorithm", {**settings, **(changes or {})})
 
 
 def _complete_table(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,43 +147,33 @@ def _complete_table(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if key == "name":
             continue
         if key not in hints:
-            see = f"{name} takes {', '.join(hints)}"
-            raise ConfigError(unknown_message("setting", key, hints, see))
+            raise ConfigError(_unknown_setting(name, key, hints))
         settings[key] = _check_type(key, value, hints[key])
-    dependent = _dependent_defaults(table, name, settings)
-    filled = {k: v for k, v in dependent.items() if settings[k] == "none"}
-    return {"name": name, **settings, **filled}
+    return {"name": name, **settings}
 
 
-def _dependent_defaults(
-    table: str, name: str, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Defaults that depend on another setting, as it is set."""
-    if table != "algorithm" or name not in registry.DEPENDENT_DEFAULTS:
-        return {}
-    key, form_of = registry.DEPENDENT_DEFAULTS[name]
-    form = form_of(_from_text(settings[key]))
-    return {key: _to_text(value) for key, value in form._asdict().items()}
-
-
-def _without_dependent_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A complete table of an algorithm without what `complete` would fill in again."""
-    defaults = _dependent_defaults("algorithm", settings["name"], settings)
-    return {k: v for k, v in settings.items() if k not in defaults or v != defaults[k]}
+def _unknown_setting(name: str, key: str, hints: Mapping[str, Any]) -> str:
+    published = inspect.signature(registry.ALGORITHMS["squad_published"]).parameters
+    if name == "squad" and key in published:
+        return (
+            f"squad has no setting {key!r}; the method of the published runs has: "
+            '--algorithm squad_published, or name = "squad_published" under '
+            "[algorithm]. A configuration of an earlier version with a gamma_sq is one "
+            "of squad_published, without its line 'overlap'"
+        )
+    return unknown_message("setting", key, hints, f"{name} takes {', '.join(hints)}")
 
 
 def with_settings(config: Config, assignments: list[str]) -> Config:
     """Apply ``name=value`` texts to whichever of problem and algorithm has the name.
 
-    A name that both have is written ``problem.name`` or ``algorithm.name``. Defaults
-    that depend on a changed setting follow it.
+    A name that both have is written ``problem.name`` or ``algorithm.name``.
 
     Raises:
         ConfigError: If a name is unknown or ambiguous, or a value has the wrong type.
     """
     hints = {t: _settings_of(t, config[t]["name"]) for t in ("problem", "algorithm")}
     changed = {table: dict(values) for table, values in config.items()}
-    changed["algorithm"] = _without_dependent_defaults(config["algorithm"])
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name:
@@ -194,9 +181,9 @@ def with_settings(config: Config, assignments: list[str]) -> Config:
         table, _, key = name.rpartition(".")
         tables = [t for t in hints if key in hints[t] and table in ("", t)]
         if not tables:
-            known = [*hints["problem"], *hints["algorithm"]]
-            see = f"known are {', '.join(known)}"
-            raise ConfigError(unknown_message("setting", name, known, see))
+            known = {**hints["problem"], **hints["algorithm"]}
+            method = config["algorithm"]["name"]
+            raise ConfigError(_unknown_setting(method, name, known))
         if len(tables) > 1:
             raise ConfigError(
                 f"both problem and algorithm have {key!r}; write problem.{key}=... or "

@@ -19,6 +19,7 @@ from softqd.experiment.live import LivePanel
 from softqd.experiment.result import COUNTS, Result, versions
 from softqd.experiment.run import run
 from softqd.metrics import METRICS, evaluate_population
+from softqd.ops.level import declared_level
 from softqd.types import Problem
 
 
@@ -111,8 +112,12 @@ def finish_folder(
     result.save(folder)
     if found is None:
         bounds = problem.bounds(result.population.behavior.shape[1])
-        cells = config["run"]["cells"]
-        found = evaluate_population(result.population, bounds, cells=cells)
+        found = evaluate_population(
+            result.population,
+            bounds,
+            cells=config["run"]["cells"],
+            level=declared_level(problem) or 0.0,
+        )
     notes = dict(found["notes"])
     if num_together > 1:
         notes["seconds"] = f"of {num_together} runs that advanced together"

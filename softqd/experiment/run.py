@@ -76,10 +76,10 @@ def run(
     Examples:
         >>> import softqd
         >>> problem = softqd.problems.sphere(solution_dim=16)
-        >>> algorithm = softqd.squad(problem, population_size=32, batch_size=8)
+        >>> algorithm = softqd.squad(problem, population_size=32)
         >>> result = softqd.run(algorithm, seed=1, num_iterations=20)
-        >>> result.history["evaluations"][-1].item()
-        1312
+        >>> result.history["evaluations"][-1].item()  # 5 * 32 + 20 * (32 + 2)
+        840
     """
     is_many = not isinstance(seed, (int, np.integer))
     seeds = [int(s) for s in seed] if is_many else [int(seed)]

@@ -56,8 +56,11 @@ def qd_score(
     quality: Float[Array | np.ndarray, " n"],
     behavior: Float[Array | np.ndarray, "n d"],
     centroids: Float[Array | np.ndarray, "m d"],
+    level: float = 0.0,
 ) -> float:
-    """Sum over occupied cells of their best raw quality, negative ones too.
+    """Sum over occupied cells of their best quality, measured from a level.
+
+    Cells whose best is below the level count as they are, negative.
 
     Examples:
         >>> import numpy as np
@@ -66,7 +69,7 @@ def qd_score(
         3.0
     """
     best = best_of_cells(quality, behavior, centroids)
-    return float(best[np.isfinite(best)].sum())
+    return float((best[np.isfinite(best)] - level).sum())
 
 
 def best_of_cells(

@@ -24,16 +24,22 @@ from softqd.ops.pairs import sum_over_pairs
 
 
 def lower_bound(
-    quality: Any, behavior: Any, sigma: float, *, pairs: str = "geometric"
+    quality: Any,
+    behavior: Any,
+    sigma: float,
+    *,
+    pairs: str = "geometric",
+    level: float = 0.0,
 ) -> Float[Array, ""]:
     """Lower bound of the Soft QD Score from pairs of solutions.
 
     Args:
-        quality: Qualities ``(n,)``, not negative.
+        quality: Qualities ``(n,)``.
         behavior: Behaviors ``(n, d)``.
         sigma: Width of a solution's light.
         pairs: 'geometric' subtracts the geometric means of Theorem 2; 'exact' the true
             overlaps, which is tighter, and the score itself for one or two solutions.
+        level: From where quality is measured; no quality may be below.
 
     Raises:
         ValueError: If the population or a setting cannot be used.
@@ -48,7 +54,7 @@ def lower_bound(
     terms = {"geometric": geometric_overlap, "exact": exact_overlap}
     if pairs not in terms:
         raise ValueError(f"pairs must be 'geometric' or 'exact'; got {pairs!r}")
-    quality, behavior = check_population(quality, behavior)
+    quality, behavior = check_population(quality, behavior, level)
     check_sigma(sigma)
 
     lit = quality.sum() - _sum_over_solutions(quality, behavior, sigma, terms[pairs])

@@ -48,6 +48,7 @@ def evaluate_population(
     cells: int = DEFAULT_CELLS,
     sigma: float | None = None,
     seed: int = 0,
+    level: float = 0.0,
 ) -> dict[str, Any]:
     """Quality, Vendi score, QVS, QD score, coverage and Soft QD Score.
 
@@ -59,6 +60,7 @@ def evaluate_population(
             `cvt_centroids` of seed 0.
         sigma: Width of a solution's light in the unit cube; `default_sigma` if None.
         seed: Of the Soft QD Score's points and of large populations' Vendi score.
+        level: From where QVS, QD score and Soft QD Score measure quality.
 
     Returns:
         The names of `METRICS` to numbers, None where a metric does not apply;
@@ -70,6 +72,7 @@ def evaluate_population(
     metrics: dict[str, Any] = dict.fromkeys(METRICS)
     notes: dict[str, str] = {}
     settings: dict[str, Any] = {"space": "unit cube of the declared bounds"}
+    settings["quality_level"] = float(level)
     result = {**metrics, "settings": settings, "notes": notes}
     if not len(quality):
         notes |= dict.fromkeys(METRICS, "the population is empty")
@@ -81,6 +84,7 @@ def evaluate_population(
         reason = "needs a bounded behavior space; declare behavior_bounds"
         notes |= dict.fromkeys(METRICS[2:], reason)
         return result
+    quality = quality - level
     _add_vendi(result, quality, behavior, seed)
     _add_cells(result, quality, behavior, cells)
     _add_score(result, quality, behavior, sigma, seed)
@@ -90,7 +94,7 @@ def evaluate_population(
 def _add_vendi(result, quality, behavior, seed):
     value, error = vendi_estimate(behavior, seed=seed)
     result["vendi_score"] = value
-    result["qvs"] = max(result["mean_quality"], 0.0) * value
+    result["qvs"] = max(float(quality.mean()), 0.0) * value
     result["settings"]["vendi_scale_sq"] = behavior.shape[1] / 6
     if error:
         note = f"estimated, relative standard error {error / value:.1e}"
@@ -117,7 +121,7 @@ def _add_score(result, quality, behavior, sigma, seed):
     num_negative = int((quality < 0).sum())
     if num_negative:
         result["notes"]["soft_qd_score"] = (
-            f"{num_negative} members of negative quality count as 0"
+            f"{num_negative} members below the quality level count as 0"
         )
     score = soft_qd_score(np.maximum(quality, 0.0), behavior, sigma, seed=seed)
     result["soft_qd_score"], result["soft_qd_score_stderr"] = score

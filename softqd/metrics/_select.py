@@ -35,17 +35,19 @@ def select(
     seed: int = 0,
     num_samples: int = 2**13,
     return_share: bool = False,
+    level: float = 0.0,
 ) -> Any:
     """Indices of a subset that keeps most of the Soft QD Score, best first.
 
     Args:
-        quality: Qualities ``(n,)``, not negative.
+        quality: Qualities ``(n,)``.
         behavior: Behaviors ``(n, d)``.
         size: Members to choose, from 1 to n.
         sigma: Width of a solution's light; `default_sigma` of the unit cube if None.
         seed: Of the points the score is estimated on.
         num_samples: How many points.
         return_share: Return the share of the score kept, too.
+        level: From where quality is measured; no quality may be below.
 
     Returns:
         Indices ``(size,)``; with ``return_share``, also a number in (0, 1].
@@ -59,7 +61,7 @@ def select(
         >>> select(np.array([1.0, 2.0, 1.5]), behavior, 2, sigma=0.1).tolist()
         [1, 2]
     """
-    quality, behavior = check_population(quality, behavior)
+    quality, behavior = check_population(quality, behavior, level)
     check_count("size", size, 1, len(quality))
     sigma = default_sigma(behavior.shape[1]) if sigma is None else sigma
     check_sigma(sigma)

@@ -83,6 +83,7 @@ def soft_qd_score(
     seed: int = 0,
     num_samples: int = 2**14,
     rel_error: float | None = None,
+    level: float = 0.0,
 ) -> Estimate:
     r"""Estimate the Soft QD Score, $\int \max_n f_n e^{-|x - b_n|^2/(2\sigma^2)} dx$.
 
@@ -90,7 +91,7 @@ def soft_qd_score(
     each point's winning solution alone.
 
     Args:
-        quality: Qualities ``(n,)``, not negative; 0 contributes nothing.
+        quality: Qualities ``(n,)``; those at the level contribute nothing.
         behavior: Behaviors ``(n, d)``.
         sigma: Width of a solution's light; `default_sigma` of ``bounds``, or of the
             unit cube, if None.
@@ -99,6 +100,7 @@ def soft_qd_score(
         num_samples: Points, rounded up to a power of two.
         rel_error: Add points until the standard error is at most this share of the
             value; not under `jax.jit` or `jax.grad`.
+        level: From where quality is measured; no quality may be below.
 
     Returns:
         Value and standard error, which is at least one point's share: smaller overlaps
@@ -113,7 +115,7 @@ def soft_qd_score(
         >>> round(one.value, 4), one.stderr  # 2 * (2 pi)
         (12.5664, 0.0)
     """
-    quality, behavior = check_population(quality, behavior)
+    quality, behavior = check_population(quality, behavior, level)
     dim = behavior.shape[1]
     sigma = default_sigma(dim, bounds) if sigma is None else sigma
     check_sigma(sigma)
@@ -225,15 +227,16 @@ def is_inside(
 
 
 def behavior_value(
-    points: Any, quality: Any, behavior: Any, sigma: float
+    points: Any, quality: Any, behavior: Any, sigma: float, *, level: float = 0.0
 ) -> Float[Array, " m"]:
     r"""$v(x) = \max_n f_n \exp(-\|x - b_n\|^2 / (2 \sigma^2))$ at every point, Eq. (2).
 
     Args:
         points: Where to look, ``(m, d)``.
-        quality: Qualities ``(n,)``, not negative.
+        quality: Qualities ``(n,)``.
         behavior: Behaviors ``(n, d)``.
         sigma: Width of a solution's light, positive.
+        level: From where quality is measured; no quality may be below.
 
     Raises:
         ValueError: If the population or sigma cannot be used.
@@ -244,7 +247,7 @@ def behavior_value(
         >>> behavior_value(one, jnp.array([3.0]), one, sigma=0.1).tolist()
         [3.0]
     """
-    quality, behavior = check_population(quality, behavior)
+    quality, behavior = check_population(quality, behavior, level)
     check_sigma(sigma)
     return _brightest(jnp.asarray(as_array(points)), quality, behavior, sigma)
 

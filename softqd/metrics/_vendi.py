@@ -171,8 +171,9 @@ def quality_vendi_score(
     quality: Float[Array | np.ndarray, " n"],
     behavior: Float[Array | np.ndarray, "n d"],
     scale_sq: float | None = None,
+    level: float = 0.0,
 ) -> float:
-    """Vendi score times mean quality; 0 where the mean is negative.
+    """Vendi score times mean quality above a level; 0 where the mean is below.
 
     Examples:
         >>> import numpy as np
@@ -180,7 +181,7 @@ def quality_vendi_score(
         2.0
     """
     mean = float(np.mean(np.asarray(as_array(quality), np.float64)))
-    return max(mean, 0.0) * vendi_score(behavior, scale_sq)
+    return max(mean - level, 0.0) * vendi_score(behavior, scale_sq)
 
 
 def check_behavior(behavior: Float[Array | np.ndarray, "n d"]) -> np.ndarray:

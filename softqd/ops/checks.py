@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from softqd.ops.transforms import is_outside
 from softqd.types import Problem, check_evaluate
@@ -136,13 +136,13 @@ def _refuse_nonfinite(is_finite: Any, what: str) -> None:
 
 
 def check_population(
-    quality: Any, behavior: Any
+    quality: Any, behavior: Any, level: Any = 0.0
 ) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
-    """Return qualities and behaviors as arrays that the theory can work with.
+    """Return qualities above a level, and behaviors, as the theory can work with them.
 
     Raises:
         ValueError: If shapes do not match, a value is not finite, or a quality is
-            negative.
+            below the level.
     """
     quality, behavior = (jnp.asarray(as_array(x)) for x in (quality, behavior))
     if quality.ndim != 1 or behavior.ndim != 2 or len(quality) != len(behavior):
@@ -158,10 +158,13 @@ def check_population(
         raise ValueError("quality must be finite")
     if is_concrete(behavior) and not np.isfinite(np.asarray(behavior)).all():
         raise ValueError("behavior must be finite")
+    if not is_concrete(level) or level:
+        quality -= jnp.asarray(level, quality.dtype)
     if is_concrete(quality) and (np.asarray(quality) < 0).any():
+        above = f" {level:g} above its level" if is_concrete(level) and level else ""
         raise ValueError(
-            f"quality must not be negative; the smallest is {float(quality.min()):g}. "
-            "Subtract a lower bound of your quality first"
+            f"quality must not be negative; the smallest is {float(quality.min()):g}"
+            f"{above}. Pass level=, a lower bound of your quality"
         )
     return quality, behavior
 
@@ -175,3 +178,18 @@ def check_sigma(sigma: Any) -> None:
 def is_concrete(array: Any) -> bool:
     """Whether values can be looked at, not only shapes."""
     return not isinstance(array, Tracer)
+
+
+def rows_finite(tree: PyTree) -> Bool[Array, " m"]:
+    """Which rows hold only finite numbers, over all leaves of a batch.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> rows_finite({"a": jnp.ones(2), "b": jnp.array([[0.0], [jnp.inf]])}).tolist()
+        [True, False]
+    """
+
+    def check(leaf):
+        return jnp.isfinite(leaf).reshape(leaf.shape[0], -1).all(1)
+
+    return jnp.stack([check(leaf) for leaf in jax.tree.leaves(tree)]).all(0)

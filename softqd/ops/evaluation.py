@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.extend.core import Literal
 from jaxtyping import PyTree
 
 from softqd.types import Evaluation, Key, Problem
@@ -49,6 +51,65 @@ def evaluate_with_vjp(
 
     (_, z), pullback, evaluation = jax.vjp(transformed, solutions, has_aux=True)
     return evaluation, z, lambda *cotangents: pullback(cotangents)[0]
+
+
+def over_batches(update: Callable, cache: PyTree, n: int, m: int) -> tuple[Any, Any]:
+    """Call ``update(cache, start, size) -> (cache, outputs)`` batch after batch.
+
+    Args:
+        update: ``start`` may be an array, ``size`` is a number.
+        cache: What batches hand on.
+        n: Number of rows.
+        m: Rows of a batch; the last one is smaller where ``m`` does not divide ``n``.
+
+    Returns:
+        The last cache, and the outputs of all batches joined along their first axis.
+    """
+    if m >= n:
+        return update(cache, 0, n)
+    num_batches, remainder = divmod(n, m)
+    cache, outputs = jax.lax.scan(
+        lambda cache, i: update(cache, i * m, m), cache, jnp.arange(num_batches)
+    )
+    outputs = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), outputs)
+    if remainder:
+        cache, tail = update(cache, num_batches * m, remainder)
+        outputs = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), outputs, tail)
+    return cache, outputs
+
+
+def is_differentiable(problem: Problem, solution: PyTree) -> bool:
+    """Whether ``evaluate`` has a gradient that may be other than zero, by tracing it.
+
+    Args:
+        problem: The problem.
+        solution: One solution, or its shapes and dtypes.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> steps = Problem(lambda x: (jnp.round(x.sum()), jnp.floor(x)))
+        >>> is_differentiable(steps, jnp.ones(3))
+        False
+    """
+
+    def total(solution, key):
+        quality, behavior = _one(problem, solution, key)
+        return quality + behavior.sum()
+
+    key = jax.random.key(0) if problem.is_stochastic else None
+    try:
+        traced = jax.make_jaxpr(jax.grad(total))(solution, key).jaxpr
+    except Exception:  # a callback without a derivative, a loop of unknown length
+        jax.eval_shape(total, solution, key)  # if evaluate itself fails, say that
+        return False
+    zeros = {
+        eqn.outvars[0]
+        for eqn in traced.eqns
+        if eqn.primitive.name == "broadcast_in_dim"
+        and isinstance(eqn.invars[0], Literal)
+        and eqn.invars[0].val == 0
+    }
+    return not all(isinstance(v, Literal) or v in zeros for v in traced.outvars)
 
 
 def sample(

@@ -14,7 +14,7 @@ def iso_line(
     parents: PyTree,
     others: PyTree,
     key: Key,
-    iso_sigma: float | Array,
+    iso_sigma: float | Array | PyTree,
     line_sigma: float | Array,
 ) -> PyTree:
     r"""Iso+line variation: noise around a parent, and along the line to another one.
@@ -27,7 +27,8 @@ def iso_line(
         parents: $x_1$, a pytree whose leaves have a leading axis ``b``.
         others: $x_2$, of the same shapes.
         key: Randomness.
-        iso_sigma: Scale of the noise in every direction.
+        iso_sigma: Scale of the noise in every direction, a number or a pytree like one
+            solution.
         line_sigma: Scale of the noise along the line.
 
     Examples:
@@ -40,14 +41,18 @@ def iso_line(
     leaves, treedef = jax.tree.flatten(parents)
     keys = jax.tree.unflatten(treedef, list(jax.random.split(iso_key, len(leaves))))
     along = jax.random.normal(line_key, (leaves[0].shape[0],))
+    if jax.tree.structure(iso_sigma) != treedef:
+        iso_sigma = jax.tree.map(lambda _: iso_sigma, parents)
 
-    def vary(x, other, key):
+    def vary(x, other, key, sigma):
         noise = jax.random.normal(key, x.shape, x.dtype)
         rank = (-1,) + (1,) * (x.ndim - 1)
         share = (line_sigma * along).astype(x.dtype).reshape(rank)
-        return x + jnp.asarray(iso_sigma, x.dtype) * noise + share * (other - x)
+        sigma = jnp.asarray(sigma, x.dtype)
+        sigma = sigma if sigma.ndim == 0 else sigma[None]
+        return x + sigma * noise + share * (other - x)
 
-    return jax.tree.map(vary, parents, others, keys)
+    return jax.tree.map(vary, parents, others, keys, iso_sigma)
 
 
 def gradient_step(

@@ -62,7 +62,7 @@ def write_report(
     Examples:
         >>> import tempfile, softqd
         >>> problem = softqd.problems.sphere(solution_dim=8)
-        >>> algorithm = softqd.squad(problem, population_size=16, batch_size=8)
+        >>> algorithm = softqd.squad(problem, population_size=16)
         >>> folder = tempfile.mkdtemp()
         >>> _ = softqd.run(algorithm, num_iterations=2).save(folder)
         >>> write_report([folder]).name

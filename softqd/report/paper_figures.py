@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Whose solutions the paper shows.
-_SHOWN = ("squad", "cma_maega", "cma_mega")
+_SHOWN = ("squad_published", "cma_maega", "cma_mega")
 
 
 def write_figures(

@@ -27,7 +27,7 @@ from softqd.report.style import STYLE
 from softqd.report.words import NAMES
 
 COLORS = {
-    "squad": "#0072B2",
+    "squad_published": "#0072B2",
     "cma_maega": "#D55E00",
     "cma_mega": "#E69F00",
     "dns": "#009E73",
@@ -124,7 +124,7 @@ def _draw_tradeoff(left: Any, records: Sequence[Record], setting: str) -> None:
     x = [record["config"]["algorithm"][setting] for record in rows]
     right = left.twinx()
     for axes, metric, color, line in (
-        (left, "mean_quality", COLORS["squad"], "-"),
+        (left, "mean_quality", COLORS["squad_published"], "-"),
         (right, "vendi_score", COLORS["cma_maega"], "--"),
     ):
         found = [mean_of(record["metrics"][metric]) for record in rows]
@@ -158,7 +158,11 @@ def ablation(pairs: Sequence[tuple[Case, Record]], setting: str) -> Figure:
                 axes.plot(values, [place] * len(values), "|", color="#7F7F7F")
                 error = np.nan_to_num(found.error)
                 axes.errorbar(
-                    found.value, place, xerr=error, marker="o", color=COLORS["squad"]
+                    found.value,
+                    place,
+                    xerr=error,
+                    marker="o",
+                    color=COLORS["squad_published"],
                 )
                 if metric in case.paper and not is_quick(record):
                     _draw_printed(axes, case.paper[metric], place)

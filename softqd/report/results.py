@@ -139,7 +139,7 @@ def write(results: Path, docs: Path) -> None:
     histories = {
         preset: record["history"]
         for preset in LP_ROWS
-        if (record := table.get(f"{preset}_squad_published"))
+        if (record := table.get(f"{preset}_squad_published_published"))
     }
     plots.quality_histories(histories).savefig(folder / "lp_history.png")
     for name, spec in REPRODUCTIONS.items():

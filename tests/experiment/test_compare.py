@@ -88,11 +88,19 @@ def test_a_run_is_what_run_gives(kept):
 
 def test_budgets_and_the_papers_count(kept):
     squad, other = (kept[1].algorithms[name].values for name in ALGORITHMS)
-    # 16 at the start and 32 an iteration: 12 fit into 400.
-    assert squad["evaluations"] == [16 + 12 * 32] * 3
-    assert squad["paper_evaluations"] == [12 * 16] * 3  # one per solution and iteration
+    # 5 times 16 at the start, and 16 and a child an iteration: 18 fit into 400.
+    assert squad["evaluations"] == squad["paper_evaluations"] == [80 + 18 * 17] * 3
     assert other["evaluations"] == other["paper_evaluations"] == [8 + 49 * 8] * 3
     assert kept[1].evaluations == 400
+
+
+def test_the_paper_counts_its_squad_once_per_solution_and_iteration(tmp_path):
+    settings = ["squad_published.population_size=16", "squad_published.batch_size=16"]
+    found = compare(tmp_path, 1, algorithms=["squad_published"], settings=settings)
+    values = found.algorithms["squad_published"].values
+    # 16 at the start and 32 an iteration: 12 fit into 400.
+    assert values["evaluations"] == [16 + 12 * 32]
+    assert values["paper_evaluations"] == [12 * 16]
 
 
 def test_statistics_are_scipys(kept):
@@ -283,7 +291,7 @@ def test_damaged_files_are_named(copy):
         ({"problem": "spere"}, "did you mean 'sphere'"),
         (
             {"evaluations": 15},
-            r"no algorithm can run.* squad: .* 16 \+ 32; toys:climb: .* 8 \+ 8",
+            r"no algorithm can run.* squad: .* 80 \+ 17; toys:climb: .* 8 \+ 8",
         ),
         ({"evaluations": 0}, "evaluations must be a whole number at least 1"),
         ({"jobs": 0}, "jobs must be a whole number at least 1"),

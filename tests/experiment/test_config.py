@@ -28,7 +28,7 @@ def test_every_name_builds(name):
 )
 def test_published_settings(preset, gamma_sq, dim):
     """Paper, table of default parameters; its 16 neighbors count the solution."""
-    found = config.from_name(preset)
+    found = config.from_name(preset, "squad_published")
     algorithm = dict(found["algorithm"])
     assert found["problem"] == {
         "name": "linear_projection",
@@ -37,12 +37,11 @@ def test_published_settings(preset, gamma_sq, dim):
     }
     assert found["run"]["iterations"] == 1000
     assert algorithm == {
-        "name": "squad",
+        "name": "squad_published",
         "population_size": 1024,
         "batch_size": 64,
         "num_neighbors": 15,
         "gamma_sq": gamma_sq,
-        "overlap": "none",
         "optimizer": "adam(0.05)",
         "transform": "logit",
         "repulsion_weight": 0.5,
@@ -56,7 +55,6 @@ def test_published_settings(preset, gamma_sq, dim):
         ("gamma_sq=2", "algorithm", "gamma_sq", 2.0),
         ("gamma_sq=nearest", "algorithm", "gamma_sq", "nearest"),
         ("gamma_sq=[1, 2]", "algorithm", "gamma_sq", [1.0, 2.0]),
-        ("num_neighbors=none", "algorithm", "num_neighbors", 15),
         ("protect_quality=True", "algorithm", "protect_quality", True),
         ("algorithm.batch_size=8", "algorithm", "batch_size", 8),
         ("problem.behavior_dim=2", "problem", "behavior_dim", 2),
@@ -70,7 +68,8 @@ def test_published_settings(preset, gamma_sq, dim):
     ],
 )
 def test_settings_reach_their_argument(assignment, table, name, value):
-    found = config.with_settings(config.from_name("lp-easy"), [assignment])
+    base = config.from_name("lp-easy", "squad_published")
+    found = config.with_settings(base, [assignment])
     assert found[table][name] == value
 
 
@@ -110,11 +109,8 @@ def test_paths_mean_the_same_from_everywhere(
         ("=3", "--set wants name=value"),
         ("population_size=1.5", "population_size must be a whole number; got 1.5"),
         ("population_size=true", "population_size must be a whole number; got True"),
-        (
-            "num_neighbors=many",
-            "num_neighbors must be a whole number, or none; got 'many'",
-        ),
-        ("protect_quality=1", "protect_quality must be true or false, or none; got 1"),
+        ("num_neighbors=many", "num_neighbors must be a whole number; got 'many'"),
+        ("protect_quality=1", "protect_quality must be true or false; got 1"),
         ("optimizer=0.1", "optimizer must be an optax optimizer such as adam"),
         ("optimizer=adam", "optimizer 'adam' cannot be read"),
         ("optimizer=adm(0.1)", "unknown optax function 'adm'; did you mean 'adam'"),
@@ -124,8 +120,22 @@ def test_paths_mean_the_same_from_everywhere(
     ],
 )
 def test_bad_settings(assignment, message):
+    base = config.from_name("lp-easy", "squad_published")
     with pytest.raises(ConfigError, match=message):
-        config.with_settings(config.from_name("lp-easy"), [assignment])
+        config.with_settings(base, [assignment])
+
+
+@pytest.mark.parametrize("setting", ["transform='logit'", "protect_quality=false"])
+def test_files_of_the_published_form_under_its_old_name(tmp_path, setting):
+    path = tmp_path / "old.toml"
+    path.write_text(
+        f"[problem]\nname='arm'\n[algorithm]\nname='squad'\ngamma_sq=0.1\n{setting}"
+    )
+    with pytest.raises(ConfigError, match='name = "squad_published" under'):
+        config.from_file(path)
+    base, text = config.from_name("arm"), setting.replace("'", "")
+    with pytest.raises(ConfigError, match="--algorithm squad_published, or"):
+        config.with_settings(base, [text])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +149,8 @@ def test_bad_settings(assignment, message):
     ],
 )
 def test_settings_the_factory_refuses(assignment, message):
-    changed = config.with_settings(config.from_name("lp-easy"), [assignment])
+    base = config.from_name("lp-easy", "squad_published")
+    changed = config.with_settings(base, [assignment])
     with pytest.raises(ConfigError, match=message):
         config.build(changed)
 
@@ -189,14 +200,3 @@ def test_bad_files(tmp_path, text, message):
 def test_missing_file(tmp_path):
     with pytest.raises(ConfigError, match="there is no configuration"):
         config.from_file(tmp_path / "nothing.toml")
-
-
-def test_defaults_follow_the_setting_they_depend_on():
-    published = config.from_name("lp-easy")
-    tuning = config.with_settings(published, ["gamma_sq=none"])["algorithm"]
-    assert (tuning["num_neighbors"], tuning["transform"]) == (8, "identity")
-    assert (tuning["repulsion_weight"], tuning["protect_quality"]) == (1.0, True)
-    kept = config.with_settings(published, ["gamma_sq=none", "transform=probit"])
-    assert kept["algorithm"] == {**tuning, "transform": "probit"}
-    back = config.with_settings(kept, ["gamma_sq=0.1", "transform=none"])
-    assert back["algorithm"] == published["algorithm"]

@@ -42,7 +42,7 @@ def test_bad_seeds_are_refused(text):
 def test_the_smallest_preset_is_everyones_budget():
     _, methods = methods_of("lp-easy", ["squad", "dns", "cma_mega"], [])
     budget, methods = with_budgets(methods, None)
-    # SQUAD 1024 + 1000 * 2048, DNS 1024 + 8000 * 128, CMA-MEGA 1900 * 15 * 36
+    # SQUAD 5 * 1024 + 1878 * 1088, DNS 1024 + 8000 * 128, CMA-MEGA 1900 * 15 * 36
     assert budget == 1024 + 8000 * 128
     for method in methods:
         assert method.config["run"]["evaluations"] == budget
@@ -50,9 +50,9 @@ def test_the_smallest_preset_is_everyones_budget():
 
 
 def test_costs_are_what_runs_count():
-    settings = ["squad.population_size=24", "squad.batch_size=8"]
+    settings = ["squad.population_size=32"]
     _, methods = methods_of(make_bowl(), ["squad"], settings)
-    assert cost_of(methods[0].algorithm) == Cost(24, 48)
+    assert cost_of(methods[0].algorithm) == Cost(5 * 32, 32 + 2)
 
 
 def test_settings_reach_their_owner():
@@ -63,7 +63,7 @@ def test_settings_reach_their_owner():
     assert squad.config["problem"]["solution_dim"] == 8
     assert squad.config["algorithm"]["gamma_sq"] == 0.25
     assert dns.config["algorithm"]["num_neighbors"] == 2
-    assert squad.config["algorithm"]["num_neighbors"] == 15
+    assert squad.config["algorithm"]["num_neighbors"] == 8
 
 
 def test_a_budget_below_one_iteration_leaves_a_method_out():
@@ -71,7 +71,7 @@ def test_a_budget_below_one_iteration_leaves_a_method_out():
     _, methods = methods_of(make_bowl(), ["squad", "dns"], settings)
     _, (squad, dns) = with_budgets(methods, 100)
     assert squad.algorithm is None
-    assert "64 + 128" in squad.error
+    assert "320 + 68" in squad.error
     assert dns.algorithm is not None
 
 
@@ -87,16 +87,18 @@ def test_an_algorithm_without_gradients_to_follow_is_told_apart():
 
     sample = lambda key: jax.random.normal(key, (3,))  # noqa: E731
     problem = softqd.Problem(evaluate, sample, (0, 1), name="outside")
-    names = ["squad", "dns_g", "toys:climb"]
+    names = ["squad_published", "dns_g", "toys:climb"]
     _, (squad, dns_g, climb) = with_budgets(methods_of(problem, names, [])[1], 10_000)
     for method in (squad, dns_g):
         assert method.algorithm is None
         assert method.error.startswith("it needs gradients, and evaluate of problem")
         assert "'outside' cannot be differentiated" in method.error
-        assert method.error.endswith("use dns or sep_cma_mae, which need none")
+        assert method.error.endswith("use squad, dns or sep_cma_mae, which need none")
     assert climb.algorithm is not None
     methods = methods_of(problem, names[:2], [])[1]
-    with pytest.raises(ValueError, match=r"no algorithm can run .* squad, dns_g: it"):
+    with pytest.raises(
+        ValueError, match=r"no algorithm can run .* squad_published, dns_g: it"
+    ):
         with_budgets(methods, None)
 
 

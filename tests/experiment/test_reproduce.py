@@ -91,7 +91,10 @@ def test_a_name_stands_for_one_configuration():
 
 
 def test_published_settings_are_the_base_of_the_ablations():
-    base, published = CASES["ic_squad_ablation"], CASES["ic_squad_published"]
+    base, published = (
+        CASES["ic_squad_published_ablation"],
+        CASES["ic_squad_published_published"],
+    )
     assert config_of(base) == config_of(published)
     neighbors = REPRODUCTIONS["neighbors"].cases
     others = [config_of(c)["algorithm"]["num_neighbors"] for c in neighbors]
@@ -183,7 +186,7 @@ def test_bad_names_and_settings_say_what_to_type(tmp_path):
     with pytest.raises(ValueError, match=r"did you mean 'tradeoff'\?"):
         reproductions.find("trade-of")
     with pytest.raises(ValueError, match="only target, generator, scorer can be set"):
-        config_of(CASES["ic_squad_published"], files=["num_circles=3"])
+        config_of(CASES["ic_squad_published_published"], files=["num_circles=3"])
     with pytest.raises(ValueError, match="holds no record of 'lp'"):
         from_records("lp", tmp_path)
 

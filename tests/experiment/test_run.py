@@ -17,7 +17,9 @@ import softqd
 
 @pytest.fixture
 def algorithm(bowl):
-    return softqd.squad(bowl, population_size=8, batch_size=4, num_neighbors=3)
+    return softqd.squad_published(
+        bowl, population_size=8, batch_size=4, num_neighbors=3
+    )
 
 
 def test_history_counts_what_was_spent(algorithm):
@@ -59,7 +61,9 @@ def test_seconds_end_a_run(algorithm):
 
 def test_seeds_together_equal_seeds_alone_for_20_iterations():
     problem = softqd.problems.linear_projection(behavior_dim=4, solution_dim=32)
-    algorithm = softqd.squad(problem, population_size=64, batch_size=16, gamma_sq=0.5)
+    algorithm = softqd.squad_published(
+        problem, population_size=64, batch_size=16, gamma_sq=0.5
+    )
     many = softqd.run(algorithm, seed=[1, 2, 3], num_iterations=20)
     assert [r.seed for r in many] == [1, 2, 3]
     for result in many:
@@ -117,7 +121,7 @@ def explosive(limit):
 
 
 def test_non_finite_quality_stops_the_run_by_name(tmp_path):
-    algorithm = softqd.squad(
+    algorithm = softqd.squad_published(
         explosive(4.5),
         population_size=4,
         batch_size=2,
@@ -152,7 +156,7 @@ def test_non_finite_gradient_stops_the_run():
         return jnp.sqrt(jnp.abs(x[0])), jax.nn.sigmoid(x)  # infinite slope at 0
 
     problem = softqd.Problem(evaluate, lambda key: jnp.zeros(2), (0, 1))
-    algorithm = softqd.squad(problem, population_size=4, batch_size=2)
+    algorithm = softqd.squad_published(problem, population_size=4, batch_size=2)
     with pytest.raises(
         softqd.NonFiniteError, match=r"iteration 1: .* solution 0 is not"
     ):
@@ -165,7 +169,7 @@ def test_non_finite_behavior_stops_the_run():
         return x[0], jnp.stack([behavior, x[1]])
 
     problem = softqd.Problem(evaluate, lambda key: jnp.zeros(2))
-    algorithm = softqd.squad(
+    algorithm = softqd.squad_published(
         problem,
         population_size=4,
         batch_size=2,
@@ -183,7 +187,7 @@ def test_failure_among_several_seeds_names_the_seed():
     problem = softqd.Problem(
         evaluate, lambda key: jax.random.uniform(key, (2,)), (0, 1)
     )
-    algorithm = softqd.squad(
+    algorithm = softqd.squad_published(
         problem, population_size=4, batch_size=2, optimizer=optax.sgd(jnp.inf)
     )
     with pytest.raises(softqd.NonFiniteError, match="of seed 5 is not finite"):
@@ -197,14 +201,14 @@ def test_a_quality_without_gradient_is_said(seed):
         lambda key: jax.random.normal(key, (4,)),
         (-1, 1),
     )
-    algorithm = softqd.squad(problem, population_size=8, batch_size=8)
+    algorithm = softqd.squad_published(problem, population_size=8, batch_size=8)
     with pytest.warns(UserWarning, match="gradients are zero. Is evaluate differe"):
         softqd.run(algorithm, seed=seed, num_iterations=3)
 
 
 def test_random_start_that_is_not_finite():
     problem = softqd.Problem(lambda x: (x.sum(), x), lambda key: jnp.full(2, jnp.nan))
-    algorithm = softqd.squad(problem, population_size=4, batch_size=2)
+    algorithm = softqd.squad_published(problem, population_size=4, batch_size=2)
     with pytest.raises(ValueError, match="quality of solution 0 at the start is not"):
         softqd.run(algorithm, num_iterations=1)
 
@@ -291,7 +295,7 @@ def test_checkpoint_of_other_settings_is_refused(
     path = save_one(algorithm, tmp_path)
     before = path.read_bytes()
     settings = {"population_size": 8, "batch_size": 4, "num_neighbors": 3, **change}
-    other = softqd.squad(bowl, **settings)
+    other = softqd.squad_published(bowl, **settings)
     with pytest.raises(softqd.CheckpointError, match=message):
         softqd.run(other, num_iterations=8, checkpoint_dir=tmp_path, resume=True)
     assert path.read_bytes() == before
@@ -303,7 +307,7 @@ def test_checkpoint_of_another_seed_or_problem_is_refused(algorithm, tmp_path):
         softqd.run(
             algorithm, seed=1, num_iterations=8, checkpoint_dir=tmp_path, resume=True
         )
-    shape = softqd.squad(
+    shape = softqd.squad_published(
         make_bowl(dim=7), population_size=8, batch_size=4, num_neighbors=3
     )
     with pytest.raises(softqd.CheckpointError, match=r"float32\(8, 6\), this run has"):
@@ -327,7 +331,7 @@ def test_other_file_in_place_of_a_checkpoint(algorithm, tmp_path):
 SCRIPT = """
 import sys, softqd
 problem = softqd.problems.linear_projection(behavior_dim=2, solution_dim=16)
-algorithm = softqd.squad(problem, population_size=32, batch_size=8, gamma_sq=0.5)
+algorithm = softqd.squad(problem, population_size=32)
 def tell(point):
     print(point.iteration, flush=True)
 result = softqd.run(algorithm, seed=4, num_iterations=int(sys.argv[2]), log_every=10,

@@ -10,7 +10,12 @@ from softqd.experiment.many.plan import grid_methods
 
 # Numbers that may differ between the lanes of one program, and sizes for tests.
 NUMBERS = {
-    "squad": {"overlap": 0.1, "repulsion_weight": 0.5, "optimizer": "adam(0.2)"},
+    "squad": {"overlap": 0.1},
+    "squad_published": {
+        "gamma_sq": 0.1,
+        "repulsion_weight": 0.25,
+        "optimizer": "adam(0.2)",
+    },
     "cma_mega": {"sigma0": 0.1, "optimizer": "adam(0.2)"},
     "cma_maega": {"sigma0": 0.1, "learning_rate": 0.5},
     "sep_cma_mae": {"sigma0": 0.1, "learning_rate": 0.5},
@@ -77,7 +82,7 @@ def test_a_lane_is_the_algorithm_with_its_numbers():
     ],
 )
 def test_only_numbers_may_differ(first, second, is_alike):
-    problem, methods = methods_of("squad", first, second)
+    problem, methods = methods_of("squad_published", first, second)
     found = stack.stacks_of(methods, problem, num_seeds=1)
     assert len(found) == (1 if is_alike else 2)
 

@@ -95,7 +95,7 @@ def test_behavior_value_by_hand():
 
 
 def test_behavior_value_refuses_negative_light():
-    with pytest.raises(ValueError, match=r"the smallest is -1\. Subtract"):
+    with pytest.raises(ValueError, match=r"the smallest is -1\. Pass level="):
         metrics.behavior_value(
             jnp.zeros((1, 1)), jnp.array([-1.0]), jnp.zeros((1, 1)), 1.0
         )
@@ -142,7 +142,8 @@ def test_evaluate_population_counts_negative_members_as_dark():
     )
     # One bump of the default width has the volume of one of 1024 cells.
     np.testing.assert_allclose(found["soft_qd_score"], 2.0 / 1024, rtol=1e-6)
-    assert found["notes"]["soft_qd_score"] == "1 members of negative quality count as 0"
+    note = "1 members below the quality level count as 0"
+    assert found["notes"]["soft_qd_score"] == note
     assert found["settings"]["sigma"] == metrics.default_sigma(2)
 
 

@@ -234,7 +234,7 @@ def test_unbounded_space_has_no_default_sigma():
             [1.0, -1.0],
             np.zeros((2, 1)),
             {},
-            "the smallest is -1. Subtract a lower bound",
+            "the smallest is -1. Pass level=, a lower bound",
         ),
         ([1.0], np.zeros((2, 1)), {}, r"with the same n; got \(1,\) and \(2, 1\)"),
         ([], np.zeros((0, 2)), {}, "the population is empty"),

@@ -115,7 +115,9 @@ def test_gradient_is_finite_where_behaviors_have_kinks():
 
 def test_ascent_improves_the_likeness():
     problem = image_composition(num_circles=16, size=16)
-    algorithm = softqd.squad(problem, population_size=6, batch_size=3, num_neighbors=0)
+    algorithm = softqd.squad_published(
+        problem, population_size=6, batch_size=3, num_neighbors=0
+    )
     result = softqd.run(algorithm, num_iterations=40, log_every=40)
     start, end = result.history["mean_quality"]
     assert end > start + 5

@@ -5,7 +5,9 @@ from softqd.experiment.paper.cases import METHODS
 from softqd.report import claims
 
 
-def entry(algorithm="squad", history=None, seconds=1.0, settings=None, **metrics):
+def entry(
+    algorithm="squad_published", history=None, seconds=1.0, settings=None, **metrics
+):
     """A record with what claims look at."""
     config = {"algorithm": {"name": algorithm, **(settings or {})}}
     blank = {"history": history or {}, "seconds": seconds, "config": config}
@@ -87,7 +89,7 @@ def test_spread_is_the_standard_deviation():
     records = lp_records({}, width=2.0)
     for preset in ("lp-easy", "lp-medium", "lp-hard"):
         narrow = {metric: around(100.0) for metric in claims.SCORES}
-        records[preset, "squad", "published"] = entry(**narrow)
+        records[preset, "squad_published", "published"] = entry(**narrow)
     assert verdicts(claims.spread(records)) == ["holds", "holds"]
     still = {metric: around(1.0, width=0.1) for metric in claims.SCORES}
     records["lp-hard", "dns", "published"] = entry("dns", **still)
@@ -113,7 +115,7 @@ def ic_records(curve, final=5.0):
     history |= {metric: [curve, curve] for metric in claims.SCORES}
     squad = entry(history=history, qd_score=[9.0, 9.0], qvs=[9.0, 9.0])
     other = entry("dns", qd_score=[final, final], qvs=[final, final])
-    keys = [("ic", name, "published") for name in ("squad", "dns")]
+    keys = [("ic", name, "published") for name in ("squad_published", "dns")]
     return dict(zip(keys, (squad, other), strict=True))
 
 
@@ -133,14 +135,14 @@ def test_passing_within_200_iterations(curve, verdict, text):
 
 def test_without_a_curve_nothing_is_said_of_iterations():
     records = ic_records([0.0])
-    records["ic", "squad", "published"]["history"] = {}
+    records["ic", "squad_published", "published"]["history"] = {}
     assert claims.ic_200_iterations(records)[0].holds is None
 
 
 def by_setting(name, table):
     """Records by a setting: value to the metrics' mean."""
     return {
-        ("ic", "squad", str(value)): entry(
+        ("ic", "squad_published", str(value)): entry(
             settings={"num_neighbors": 15, name: value},
             **{metric: [mean, mean] for metric, mean in means.items()},
         )
@@ -163,7 +165,7 @@ def test_tradeoff_is_monotone_in_both():
 def test_what_is_within_the_errors_is_not_held_against_a_trend():
     def found(low, high):
         records = {
-            ("ic", "squad", str(size)): entry(
+            ("ic", "squad_published", str(size)): entry(
                 settings={"population_size": size}, qd_score=values, qvs=values
             )
             for size, values in ((128, low), (256, high))
@@ -194,9 +196,9 @@ def test_robust_is_a_tenth_and_leaves_no_neighbors_out():
     assert found.holds
     assert "QD score varies by 9.0%" in found.found
     assert claims.neighbors_needed(records)[0].holds
-    records["ic", "squad", "3"]["metrics"]["qvs"] = [80, 80]
+    records["ic", "squad_published", "3"]["metrics"]["qvs"] = [80, 80]
     assert claims.robust(records)[0].holds is False
-    records["ic", "squad", "3"]["metrics"]["qvs"] = [80]
+    records["ic", "squad_published", "3"]["metrics"]["qvs"] = [80]
     assert claims.robust(records)[0].holds is None
 
 
@@ -209,15 +211,15 @@ def test_transform_at_the_same_and_at_a_fitting_bandwidth():
         settings={"transform": "logit", "gamma_sq": 1.0}, qd_score=[5.0], qvs=[5.0]
     )
     records = {
-        ("ic", "squad", "published"): logit,
-        ("ic", "squad", "a"): unit(1.0, 3.0),
+        ("ic", "squad_published", "published"): logit,
+        ("ic", "squad_published", "a"): unit(1.0, 3.0),
     }
-    records["ic", "squad", "b"] = unit(0.1, 6.0)
+    records["ic", "squad_published", "b"] = unit(0.1, 6.0)
     same, fitting = claims.logit_critical(records)
     assert (same.holds, fitting.holds) == (True, False)
     assert fitting.found == "QD score: 6 against 5; QVS: 6 against 5"
 
 
 def test_seconds():
-    records = {("lp-easy", "squad", "published"): entry(seconds=61.0)}
+    records = {("lp-easy", "squad_published", "published"): entry(seconds=61.0)}
     assert not claims.lp_under_a_minute(records)[0].holds

@@ -38,7 +38,9 @@ def ablation(quick=False, num_seeds=3):
             "variant": case.variant,
             "seeds": list(case.seeds[:num_seeds]),
             "metrics": {name: list(map(float, x)) for name, x in values.items()},
-            "config": {"algorithm": {"name": "squad", "population_size": size}},
+            "config": {
+                "algorithm": {"name": "squad_published", "population_size": size}
+            },
             "history": {},
             **({"quick": True} if quick else {}),
         }
@@ -106,7 +108,7 @@ def test_one_seed_is_not_judged():
 
 def test_fewer_seeds_and_missing_cases_are_said():
     spec, records = ablation(num_seeds=2)
-    del records["ic_squad_population_size=512"]
+    del records["ic_squad_published_population_size=512"]
     fewer, missing = reproduction.notes_of(spec, records)
     assert fewer == "Fewer seeds than the paper's: 2 of 3 in every case."
     assert missing == "Not run: N = 512 on ic."
@@ -123,7 +125,7 @@ def test_wallclock_has_seconds_beside_minutes(found):
         "lsi",
         "lsi-hard",
     ]
-    seconds = found["ic_squad_published"]["seconds"]
+    seconds = found["ic_squad_published_published"]["seconds"]
     row = next(row for row in sheet.rows if row[0] == "SQUAD")
     assert row[4] == f"{seconds:.1f} s for 10; 190 min"
     assert row[5] == "not run; 732 min"
@@ -147,7 +149,7 @@ def test_figures_of_records(found, name):
     assert [axes.get_ylabel() for axes in figure.axes] == ["QD score", "QVS"]
     if name == "lp":
         heights = [bar.get_height() for bar in figure.axes[1].patches]
-        expected = np.mean(found["lp-easy_squad_published"]["metrics"]["qvs"])
+        expected = np.mean(found["lp-easy_squad_published_published"]["metrics"]["qvs"])
         assert len(heights) == 21
         assert heights[0] == pytest.approx(expected)
 
@@ -158,7 +160,7 @@ def test_tradeoff_figure_has_both_curves():
         records[case.name()] = {
             "preset": case.preset,
             "variant": case.variant,
-            "config": {"algorithm": {"name": "squad", "gamma_sq": gamma_sq}},
+            "config": {"algorithm": {"name": "squad_published", "gamma_sq": gamma_sq}},
             "metrics": {"mean_quality": [90.0 - gamma_sq], "vendi_score": [gamma_sq]},
         }
     left, right = paper_plots.draw(spec, records).axes
@@ -170,7 +172,9 @@ def test_tradeoff_figure_has_both_curves():
 def test_pictures_are_of_the_first_seeds_run(tmp_path, monkeypatch):
     problem = make_bowl(dim=2, render=lambda x: jnp.ones((4, 4, 3)) * x.mean())
     monkeypatch.setattr(configs, "build_problem", lambda config: problem)
-    cases = tuple(Case(name, "lsi", name) for name in ("squad", "cma_mega", "dns"))
+    cases = tuple(
+        Case(name, "lsi", name) for name in ("squad_published", "cma_mega", "dns")
+    )
     spec = Reproduction("LSI", "", cases, ("qvs",), pictures=True)
     x, ones = np.array([[0.1, 0.2], [0.7, 0.6]]), np.ones(2, bool)
     population = Population(x, np.array([1.0, 2.0]), x, ones)
@@ -185,7 +189,7 @@ def test_pictures_are_of_the_first_seeds_run(tmp_path, monkeypatch):
         records[name] = {**entry, "config": config, "quick": True}
     paths = write_figures("lsi", spec, records, tmp_path / "figures", tmp_path)
     assert {path.name for path in paths if path.suffix == ".pdf"} == {
-        "lsi_squad_gallery_quick.pdf",
+        "lsi_squad_published_gallery_quick.pdf",
         "lsi_cma_mega_gallery_quick.pdf",
         "lsi_archives_quick.pdf",
     }

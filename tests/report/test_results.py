@@ -32,7 +32,7 @@ def test_records_are_small():
 
 
 def test_what_has_no_record_was_not_run(found):
-    one = [r for r in found if r["name"] == "lp-easy_squad_published"]
+    one = [r for r in found if r["name"] == "lp-easy_squad_published_published"]
     sections = dict(part.split("\n", 1) for part in results.page(one).split("\n## "))
     assert sections["Population size"].endswith("Not run.\n")
     assert "| lp-easy | SQUAD | 10 |" in sections["Linear Projection"]

@@ -124,7 +124,7 @@ def entry_of(
         with open(folder / "history.csv", newline="") as file:
             metrics["iterations"] = int(list(csv.DictReader(file))[-1]["iteration"])
         # The paper counts SQUAD once per solution and iteration; a gradient is that.
-        is_ascent = settings.get("name") in ("squad", "soft_qd_ascent")
+        is_ascent = settings.get("name") == "squad_published"
         counted = "gradient_evaluations" if is_ascent else "evaluations"
         metrics["paper_evaluations"] = metrics.get(counted)
         for name in _VALUES:

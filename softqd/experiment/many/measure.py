@@ -26,6 +26,7 @@ from softqd.metrics import (
     quality_vendi_score,
     to_unit,
 )
+from softqd.ops.level import declared_level
 from softqd.types import Population, Problem
 
 # Metrics of the whole population that can be followed over a run.
@@ -48,8 +49,12 @@ def curve_values(
     if not len(quality):
         return dict.fromkeys(CURVES, 0.0)
     centroids = centroids_of(unit.shape[1], cells)[0]
+    level = declared_level(problem) or 0.0
     # In the order of CURVES.
-    values = (qd_score(quality, unit, centroids), quality_vendi_score(quality, unit))
+    values = (
+        qd_score(quality, unit, centroids, level),
+        quality_vendi_score(quality, unit, level=level),
+    )
     return dict(zip(CURVES, map(float, values), strict=True))
 
 
@@ -57,6 +62,7 @@ def measure_all(
     populations: Sequence[Population],
     bounds: Any,
     cells: int,
+    level: float = 0.0,
     num_processes: int | None = None,
 ) -> list[dict[str, Any] | None]:
     """What `evaluate_population` says of each.
@@ -65,6 +71,7 @@ def measure_all(
         populations: Populations of one behavior space.
         bounds: ``(low, high)`` of that space.
         cells: Size of the tessellation.
+        level: From where quality is measured.
         num_processes: How many at once; by default one per core beside a GPU, and none
             on the CPU, where the caller computes them when they are needed.
 
@@ -80,11 +87,13 @@ def measure_all(
     threads = str(max(1, (os.cpu_count() or 1) // num_processes))
     with ThreadPoolExecutor(num_processes) as pool:
         return list(
-            pool.map(lambda p: _in_process(p, bounds, cells, threads), populations)
+            pool.map(
+                lambda p: _in_process(p, bounds, cells, level, threads), populations
+            )
         )
 
 
-def _in_process(population, bounds, cells, threads) -> dict[str, Any] | None:
+def _in_process(population, bounds, cells, level, threads) -> dict[str, Any] | None:
     """The metrics of one population from a new process; None if it fails."""
     kept = population.compact()
     low, high = (np.asarray(side, float).tolist() for side in bounds)
@@ -95,7 +104,7 @@ def _in_process(population, bounds, cells, threads) -> dict[str, Any] | None:
         np.savez(file, quality=kept.quality, behavior=kept.behavior)
         worker = subprocess.run(
             [sys.executable, "-c", f"from {__name__} import main; main()"],
-            input=json.dumps([str(file), low, high, cells]),
+            input=json.dumps([str(file), low, high, cells, level]),
             capture_output=True,
             text=True,
             env={**os.environ, **paths, **limits, "JAX_PLATFORMS": "cpu"},
@@ -106,9 +115,10 @@ def _in_process(population, bounds, cells, threads) -> dict[str, Any] | None:
 
 def main() -> None:
     """The worker: measure the population that standard input names."""
-    file, low, high, cells = json.load(sys.stdin)
+    file, low, high, cells, level = json.load(sys.stdin)
     with np.load(file, allow_pickle=False) as arrays:
         quality, behavior = arrays["quality"], arrays["behavior"]
     nothing = np.zeros((len(quality), 0))
     population = Population(nothing, quality, behavior, np.ones(len(quality), bool))
-    json.dump(evaluate_population(population, (low, high), cells=cells), sys.stdout)
+    found = evaluate_population(population, (low, high), cells=cells, level=level)
+    json.dump(found, sys.stdout)

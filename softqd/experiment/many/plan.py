@@ -310,8 +310,8 @@ def _reason(algorithm: Algorithm, error: Exception) -> str:
     except Exception as cause:
         return (
             f"it needs gradients, and evaluate of problem {problem.name!r} cannot be "
-            f"differentiated ({str(cause).rstrip('.')}); use dns or sep_cma_mae, which "
-            "need none"
+            f"differentiated ({str(cause).rstrip('.')}); use squad, dns or "
+            "sep_cma_mae, which need none"
         )
     return str(error)
 

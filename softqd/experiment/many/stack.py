@@ -107,9 +107,9 @@ def skeleton(config: Config) -> str:
     """A configuration of an algorithm without its numbers, as text.
 
     Examples:
-        >>> settings = {"gamma_sq": 0.5, "optimizer": "adam(0.05, eps=1e-3)"}
+        >>> settings = {"overlap": 0.5, "optimizer": "adam(0.05, eps=1e-3)"}
         >>> skeleton({"algorithm": {"name": "squad", **settings}})
-        '{"name": "squad", "gamma_sq": 0.0, "optimizer": "adam(0.0, eps=0.0)"}'
+        '{"name": "squad", "overlap": 0.0, "optimizer": "adam(0.0, eps=0.0)"}'
     """
     texts = configs.expressions_of(config)
     settings = {

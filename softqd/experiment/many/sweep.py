@@ -143,7 +143,7 @@ def sweep(
         >>> import softqd
         >>> small = ["solution_dim=8", "population_size=32", "batch_size=32"]
         >>> found = softqd.sweep(
-        ...     "sphere", "squad", {"gamma_sq": [0.01, 1.0]}, seeds=2,
+        ...     "sphere", "squad_published", {"gamma_sq": [0.01, 1.0]}, seeds=2,
         ...     evaluations=1000, settings=small)
         >>> found.best, found.config["algorithm"]["gamma_sq"]
         ('gamma_sq=0.01', 0.01)

@@ -3,7 +3,7 @@
 Seeds are those of the published runs: 2001 to 2010 (Linear Projection, Image
 Composition), 2001 to 2005 (Latent Space Illumination), 8001 to 8003 and 6001 to 6003
 (ablations). The trade-off figure prints neither values nor seeds; those here are ours,
-over its range. So are the runs of the self-tuning SQUAD, which the paper does not have.
+over its range. So are the runs of our default SQUAD, which the paper does not have.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from softqd.experiment.paper.record import record_name
 
 # What the paper calls the algorithms, in the order of its tables.
 METHODS = {
-    "squad": "SQUAD",
+    "squad_published": "SQUAD",
     "cma_maega": "CMA-MAEGA",
     "cma_mega": "CMA-MEGA",
     "dns": "DNS",
@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
     label: str
     preset: str
-    algorithm: str = "squad"
+    algorithm: str = "squad_published"
     variant: str = "published"
     settings: tuple[str, ...] = ()  # name=value, over the preset's
     seeds: tuple[int, ...] = tuple(range(2001, 2011))
@@ -109,7 +109,7 @@ def lp_case(preset: str, algorithm: str) -> Case:
 
 def ic_case(algorithm: str) -> Case:
     """A method on Image Composition."""
-    label, curves = METHODS[algorithm], algorithm == "squad"
+    label, curves = METHODS[algorithm], algorithm == "squad_published"
     return Case(label, "ic", algorithm, paper=_ic_cells(algorithm), curves=curves)
 
 
@@ -123,7 +123,7 @@ def _ablation(
     """Image Composition with settings ``a=1,b=2``."""
     variant = "ablation" if settings == _BASE else settings
     parts = tuple(settings.split(","))
-    return Case(label, "ic", "squad", variant, parts, seeds, paper)
+    return Case(label, "ic", "squad_published", variant, parts, seeds, paper)
 
 
 def batch_case(size: int) -> Case:
@@ -158,7 +158,9 @@ def transform_cases() -> tuple[Case, ...]:
     """With the logit, without, and with what else may be put in its place."""
     table = "tab:01desc_ablation (behavior transform, IC)"
     without = _scores(table, "SQUAD (w/o behavior space transformation)")
-    logit = ic_case("squad")._replace(label="logit", paper=_scores(table, "SQUAD"))
+    logit = ic_case("squad_published")._replace(
+        label="logit", paper=_scores(table, "SQUAD")
+    )
     # Equal widths at the center of the space: there the logit's slope is 4, the
     # probit's sqrt(2 pi), so that gamma_sq = 1 becomes 1 / 16 and 2 pi / 16.
     return (
@@ -203,7 +205,9 @@ def protected_cases() -> tuple[Case, ...]:
     settings = ("protect_quality=true", "repulsion_weight=1")
     cases = []
     for preset in LP_ROWS:
-        published = lp_case(preset, "squad")._replace(label="published", paper={})
+        published = lp_case(preset, "squad_published")._replace(
+            label="published", paper={}
+        )
         cases += [
             published,
             published._replace(
@@ -222,57 +226,33 @@ def protected_cases() -> tuple[Case, ...]:
     return tuple(cases)
 
 
-# What is changed in SQUAD that sets its own bandwidth, one part at a time.
-_PARTS = {
-    "quality not protected": ("protect_quality=false",),
-    "logit coordinates": ("transform=logit",),
-    "one fixed bandwidth": (
-        "gamma_sq=0.003",
-        "num_neighbors=8",
-        "transform=identity",
-        "repulsion_weight=1",
-        "protect_quality=true",
-    ),
-    "overlap 0.05 from the start": ("overlap=constant_schedule(0.05)",),
-    "overlap 0.28 throughout": ("overlap=constant_schedule(0.28)",),
-    "4 neighbors": ("num_neighbors=4",),
-    "15 neighbors": ("num_neighbors=15",),
-    "half the repulsion": ("repulsion_weight=0.5",),
-    "twice the repulsion": ("repulsion_weight=2",),
-}
-OVERLAPS, _OVERLAP = (0.005, 0.016, 0.05, 0.16, 0.5), 0.05  # the default
-_THREE = (2001, 2002, 2003)
+OVERLAPS, _OVERLAP = (0.015, 0.05, 0.15, 0.5, 1.5), 0.15  # the default
 
 
-def _tuning_case(preset: str, label: str, settings: tuple[str, ...] = ()) -> Case:
-    """SQUAD that sets its own bandwidth, with changes."""
-    variant = f"tuning-{label.replace(' ', '-')}" if settings else "tuning"
-    return Case(label, preset, "squad", variant, ("gamma_sq=none", *settings))
+def _default_case(preset: str, label: str, settings: tuple[str, ...] = ()) -> Case:
+    """SQUAD as it is by default, with changes, for as many evaluations."""
+    variant = label.replace(" ", "-") if settings else "default"
+    return Case(label, preset, "squad", variant, settings)
 
 
-def tuning_cases() -> tuple[Case, ...]:
-    """On each problem the published form, ours, parts changed, and another ascent."""
+def default_cases() -> tuple[Case, ...]:
+    """On each problem the published form, and the default."""
     cases = []
     for preset in LP_ROWS:
-        published = lp_case(preset, "squad")._replace(label="published", paper={})
-        cases += [published, _tuning_case(preset, "self-tuning")]
-        for label, settings in _PARTS.items():
-            cases.append(_tuning_case(preset, label, settings))
-        cases.append(Case("the score itself", preset, "soft_qd_ascent", "tuning"))
-    published = ic_case("squad")._replace(label="published", paper={})
-    tuning = _tuning_case("ic", "self-tuning")._replace(seeds=_THREE)
-    return (*cases, published, tuning)
+        published = lp_case(preset, "squad_published")
+        cases += [published._replace(label="published", paper={})]
+        cases += [_default_case(preset, "default")]
+    return tuple(cases)
 
 
 def overlap_cases() -> tuple[Case, ...]:
-    """The one setting of self-tuning SQUAD over a factor of 100."""
+    """The one setting of the default SQUAD over a factor of 100."""
     cases = []
     for preset in LP_ROWS:
         for overlap in OVERLAPS:
             label = f"overlap {overlap:g}"
-            case = _tuning_case(preset, label, (f"overlap={overlap:g}",))
-            default = _tuning_case(preset, label)
-            cases.append(default if overlap == _OVERLAP else case)
+            settings = () if overlap == _OVERLAP else (f"overlap={overlap:g}",)
+            cases.append(_default_case(preset, label, settings))
     return tuple(cases)
 
 

@@ -37,8 +37,8 @@ _QUICK_PROBLEM: dict[str, tuple[str, ...]] = {
 _SMALL_ARCHIVE = ("cells=256", "shared_cells=true")
 _SMALL_EMITTERS = (*_SMALL_ARCHIVE, "num_emitters=2", "algorithm.batch_size=18")
 _QUICK_ALGORITHM: dict[str, tuple[str, ...]] = {
-    "squad": ("population_size=64", "algorithm.batch_size=32"),
-    "soft_qd_ascent": ("population_size=64", "algorithm.batch_size=32"),
+    "squad": ("population_size=64",),
+    "squad_published": ("population_size=64", "algorithm.batch_size=32"),
     "cma_maega": _SMALL_EMITTERS,
     "cma_mega": _SMALL_EMITTERS,
     "sep_cma_mae": _SMALL_EMITTERS,
@@ -50,7 +50,7 @@ _QUICK_ALGORITHM: dict[str, tuple[str, ...]] = {
         "grad_batch_size=16",
     ),
 }
-_QUICK_ITERATIONS = {"squad": 60, "soft_qd_ascent": 60}
+_QUICK_ITERATIONS = {"squad": 112, "squad_published": 60}
 _QUICK_BASELINE_ITERATIONS = 400
 
 

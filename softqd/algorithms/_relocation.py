@@ -1,0 +1,185 @@
+"""Relocation: children take places that they fill better.
+
+A child is a solution with a little noise, moved towards or away from another one. What
+a solution adds is its light for itself, ``f / (1 + overlap)``. A child that adds more
+than the solution nearest to it takes that one's place: so a place changes hands, and
+none is given up. Where there are no gradients to spread the population, a child may
+also take the row of one of those that add least, wherever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from softqd.ops.distances import map_rows, mask_self, squared_distances
+from softqd.ops.kernels import pair_kernel
+from softqd.ops.variation import iso_line
+from softqd.types import Key
+
+# Noise of a child, in standard deviations of the population, and how far it goes along
+# the line to another solution.
+NOISE, LINE = 0.01, 0.2
+# Light reaches farther here than where it pushes, by this factor of gamma_sq.
+WIDER = 2.0
+
+
+class Places(NamedTuple):
+    """Solutions as competitors see them."""
+
+    z: Float[Array, "n d"]
+    light: Float[Array, " n"]  # quality above the level, not negative
+
+
+class Relocation(NamedTuple):
+    """The part of SQUAD that makes children.
+
+    Attributes:
+        propose: ``(key, solutions) -> (children, parents)``, with the row of each
+            child's first parent.
+        compete: ``(places, children's places, gamma_sq) -> rows``, the row that each
+            child takes; n where it takes none.
+    """
+
+    propose: Callable
+    compete: Callable
+
+
+def relocation(num_children: int, is_far: bool) -> Relocation:
+    """Children that compete for places.
+
+    Args:
+        num_children: Of an iteration.
+        is_far: Whether a child may take the row of a solution far from it.
+    """
+
+    def propose(key: Key, solutions: PyTree) -> tuple[PyTree, Int[Array, " c"]]:
+        n = jax.tree.leaves(solutions)[0].shape[0]
+        rows_key, vary_key = jax.random.split(key)
+        parents, others = jax.random.randint(rows_key, (2, num_children), 0, n)
+        pick = lambda rows: jax.tree.map(lambda x: x[rows], solutions)  # noqa: E731
+        noise = jax.tree.map(lambda x: NOISE * x.std(0), solutions)
+        return iso_line(pick(parents), pick(others), vary_key, noise, LINE), parents
+
+    def compete(places: Places, children: Places, gamma_sq: Array) -> Int[Array, " c"]:
+        width = WIDER * gamma_sq
+        near = nearest_places(places, children, width)
+        rows = take_nearest(near, len(places.light))
+        if not is_far:
+            return rows
+        return take_least(rows, near, worth(places, width))
+
+    return Relocation(propose, compete)
+
+
+class Nearest(NamedTuple):
+    """Each child, and the solution nearest to it."""
+
+    row: Int[Array, " c"]  # of the nearest solution
+    worth: Float[Array, " c"]  # what the child adds in its place
+    worth_of_nearest: Float[Array, " c"]
+    worth_beside: Float[Array, " c"]  # what the child adds while all others stay
+
+
+def nearest_places(places: Places, children: Places, width: Array) -> Nearest:
+    """What children add, and what the solutions nearest to them add."""
+    share = _shares(places)
+
+    def rows(batch):
+        child, light = batch
+        dist_sq = squared_distances(child, places.z)
+        row = jnp.argmin(dist_sq, axis=1)
+        kernel = pair_kernel(dist_sq, width) * share[None]
+        beside = kernel.sum(1)
+        instead = jnp.maximum(
+            beside - jnp.take_along_axis(kernel, row[:, None], 1)[:, 0], 0
+        )
+        theirs = _overlap(places, share, row, width)
+        return Nearest(
+            row=row,
+            worth=light / (1.0 + instead),
+            worth_of_nearest=places.light[row] / (1.0 + theirs),
+            worth_beside=light / (1.0 + beside),
+        )
+
+    return map_rows(rows, tuple(children), 2 * len(share))
+
+
+def worth(places: Places, width: Array) -> Float[Array, " n"]:
+    """What solutions add: their light for themselves."""
+    share = _shares(places)
+    index = jnp.arange(len(share))
+    overlap = map_rows(lambda i: _overlap(places, share, i, width), index, len(share))
+    return places.light / (1.0 + overlap)
+
+
+def take_nearest(near: Nearest, n: int) -> Int[Array, " c"]:
+    """Rows of the nearest solutions that add less; of rivals, the best child wins.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> row, ones = jnp.array([2, 2, 0]), jnp.ones(3)
+        >>> near = Nearest(row, jnp.array([2.0, 3.0, 0.5]), ones, ones)
+        >>> take_nearest(near, 4).tolist()
+        [4, 2, 4]
+    """
+    is_better = near.worth > near.worth_of_nearest
+    order = jnp.arange(len(near.row))
+    row = jnp.where(is_better, near.row, n)
+    best = (
+        jnp.full((n,), -jnp.inf, near.worth.dtype).at[row].max(near.worth, mode="drop")
+    )
+    is_best = is_better & (near.worth == best[near.row])
+    # Of equals, the first.
+    row = jnp.where(is_best, near.row, n)
+    first = jnp.full((n,), len(order)).at[row].min(order, mode="drop")
+    return jnp.where(is_best & (order == first[near.row]), near.row, n)
+
+
+def take_least(
+    rows: Int[Array, " c"], near: Nearest, worths: Float[Array, " n"]
+) -> Int[Array, " c"]:
+    """Give children without a place the rows of those that add least, if they add more.
+
+    Args:
+        rows: Rows that children take; n for those without a place.
+        near: What children add.
+        worths: What solutions add.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> beside = jnp.array([9.0, 0.5, 2.0])
+        >>> near = Nearest(jnp.zeros(3, int), beside, beside, beside)
+        >>> take_least(jnp.array([3, 3, 0]), near, jnp.array([0.0, 1.0, 0.6])).tolist()
+        [2, 3, 0]
+    """
+    n, c = len(worths), len(rows)
+    is_taken = jnp.zeros((n,), bool).at[rows].set(True, mode="drop")
+    left = jnp.where(is_taken, jnp.inf, worths)
+    lowest, victims = jax.lax.top_k(-left, min(c, n))
+    is_homeless = rows >= n
+    # The best child meets the least solution.
+    order = jnp.argsort(jnp.where(is_homeless, -near.worth_beside, jnp.inf))
+    place = jnp.zeros((c,), int).at[order].set(jnp.arange(c))
+    place = jnp.minimum(place, len(victims) - 1)
+    is_enough = jnp.arange(c) < len(victims)
+    wins: Bool[Array, " c"] = near.worth_beside > -lowest[place]
+    wins &= is_homeless & is_enough[place]
+    return jnp.where(wins, victims[place], rows)
+
+
+def _shares(places: Places) -> Float[Array, " n"]:
+    """Roots of the light in units of their mean, as the bound weighs overlaps."""
+    root = jnp.sqrt(places.light)
+    mean = root.mean()
+    return root / jnp.where(mean > 0, mean, 1.0)
+
+
+def _overlap(places: Places, share: Array, index: Array, width: Array) -> Array:
+    """Overlap of some solutions with all others."""
+    dist_sq = mask_self(squared_distances(places.z[index], places.z), index)
+    return (pair_kernel(dist_sq, width) * share[None]).sum(1)
