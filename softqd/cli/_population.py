@@ -28,6 +28,12 @@ _Bounds = Annotated[
         help="Of every behavior, or one LOW:HIGH each; else from the run folder.",
     ),
 ]
+_Level = Annotated[
+    float | None,
+    typer.Option(
+        help="From where quality is measured; else from the run folder, or 0."
+    ),
+]
 
 
 def evaluate(
@@ -38,17 +44,20 @@ def evaluate(
     sigma: Annotated[float | None, typer.Option(help="In unit coordinates.")] = None,
     cells: Annotated[int, typer.Option(min=1)] = 512,
     seed: Annotated[int, typer.Option(help="Of the score's points.")] = 0,
+    level: _Level = None,
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write the metrics here.")
     ] = None,
 ) -> None:
     """Compute all metrics of a population file."""
+    from softqd.experiment.result import level_in
     from softqd.metrics import evaluate_population
 
     population, source = _read(file, quality, behavior)
     limits, origin = _bounds_of(file, bounds, population.behavior)
+    level = level_in(file.parent) if level is None else level
     metrics = evaluate_population(
-        population, limits, cells=cells, sigma=sigma, seed=seed
+        population, limits, cells=cells, sigma=sigma, seed=seed, level=level
     )
     metrics["settings"]["bounds"] = origin
     print_metrics(f"{len(population.quality)} solutions of {file}", metrics)
@@ -66,12 +75,13 @@ def select_members(
     bounds: _Bounds = None,
     sigma: Annotated[float | None, typer.Option(help="In unit coordinates.")] = None,
     seed: Annotated[int, typer.Option(help="Of the score's points.")] = 0,
+    level: _Level = None,
 ) -> None:
     """Keep the members that keep most of the Soft QD Score, best first."""
     import jax
     import numpy as np
 
-    from softqd.experiment.result import save_population
+    from softqd.experiment.result import level_in, save_population
     from softqd.metrics import default_sigma, select, to_unit
 
     population, _ = _read(file, quality, behavior)
@@ -79,7 +89,8 @@ def select_members(
     b = to_unit(limits, np.asarray(population.behavior))
     if b is None:
         raise UsageError(f"{file}: the behavior space is unbounded; give --bounds")
-    f = np.maximum(np.asarray(population.quality), 0.0)
+    level = level_in(file.parent) if level is None else level
+    f = np.maximum(np.asarray(population.quality) - level, 0.0)
     width = default_sigma(b.shape[1]) if sigma is None else sigma
     chosen, share = select(f, b, size, width, seed=seed, return_share=True)
     save_population(out, jax.tree.map(lambda x: np.asarray(x)[chosen], population))

@@ -16,10 +16,9 @@ from softqd.experiment import checkpoint
 from softqd.experiment.config import Config, ConfigError, build, from_file
 from softqd.experiment.files.readers import load_population
 from softqd.experiment.live import LivePanel
-from softqd.experiment.result import COUNTS, Result, versions
+from softqd.experiment.result import COUNTS, Result, load, versions
 from softqd.experiment.run import run
-from softqd.metrics import METRICS, evaluate_population
-from softqd.ops.level import declared_level
+from softqd.metrics import DEFAULT_CELLS, METRICS, evaluate_population
 from softqd.types import Problem
 
 
@@ -116,7 +115,7 @@ def finish_folder(
             result.population,
             bounds,
             cells=config["run"]["cells"],
-            level=declared_level(problem) or 0.0,
+            level=result.quality_level,
         )
     notes = dict(found["notes"])
     if num_together > 1:
@@ -127,6 +126,25 @@ def finish_folder(
     metrics |= {"seeds_together": num_together, "notes": notes}
     write_whole(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
     return Outcome(result, metrics, problem)
+
+
+def measure_again(folder: Path, problem: Problem, level: float) -> None:
+    """Rewrite the metrics of a finished run, where they are from another level."""
+    path = folder / "metrics.json"
+    metrics = json.loads(path.read_text())
+    if metrics["settings"].get("quality_level", 0.0) == level:
+        return
+    population = load(folder).population
+    found = evaluate_population(
+        population,
+        problem.bounds(population.behavior.shape[1]),
+        cells=metrics["settings"].get("cells", DEFAULT_CELLS),
+        level=level,
+    )
+    metrics |= {name: found[name] for name in METRICS}
+    metrics |= {"settings": found["settings"]}
+    metrics["notes"] = {**found["notes"], **metrics["notes"]}
+    write_whole(path, json.dumps(metrics, indent=1) + "\n")
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -21,6 +21,7 @@ from softqd.experiment import checkpoint
 from softqd.experiment.result import COUNTS, Result, versions
 from softqd.ops.checks import check_first_evaluation, check_solutions
 from softqd.ops.gpu import compiler_options
+from softqd.ops.level import level_of
 from softqd.types import Algorithm, Population, lift_arrays
 
 # Longest time between two returns to Python: how soon Ctrl-C and the bar react.
@@ -67,6 +68,7 @@ class Loop:
         self.seconds, self.compile_seconds = 0.0, 0.0
         self.seconds_per_step, self.num_chunks = 0.0, 0
         self.history: dict[str, list] = {}
+        self.levels: list[float] = []  # from where quality is measured, per seed
         self.is_sound = False
 
     # --- starting -----------------------------------------------------------------
@@ -97,6 +99,7 @@ class Loop:
             self.history, self.seconds = meta["history"], meta["seconds"]
             self.evaluations_per_step = meta["evaluations_per_step"]
             self.failures = dict(meta.get("failures", []))
+            self.levels = meta["levels"]
         else:
             start = jax.jit(build).lower(init, key, solutions)
             # Both programs at once: compilers work outside of Python. Running waits for
@@ -109,6 +112,8 @@ class Loop:
             spent = np.asarray(self.state.init_evaluations).reshape(-1)[0]
             self.counts["evaluations"] = int(spent)
             self.check_start()
+            problem = self.algorithm.problem
+            self.levels = [level_of(problem, q) for q in self.qualities()]
         if self.algorithm.plan is not None:
             limits = (num_iterations, max_evaluations)
             self.state = self.algorithm.plan(self.state, *limits)
@@ -284,6 +289,7 @@ class Loop:
             "history": self.history,
             "seconds": self.seconds,
             "failures": list(self.failures.items()),
+            "levels": self.levels,
         }
         checkpoint.save(folder, self.state, meta)
 
@@ -319,6 +325,7 @@ class Loop:
                 seed=self.seeds[i],
                 versions=versions(),
                 timings=timings,
+                quality_level=self.levels[i],
             )
             for i, population in enumerate(self.populations())
         ]

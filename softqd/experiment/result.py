@@ -37,6 +37,8 @@ class Result:
         seed: The seed.
         versions: Versions of Python, JAX and the other libraries that matter.
         timings: Seconds spent, 'compile' and 'run'.
+        quality_level: From where quality is measured: declared by the problem, or found
+            in the first population.
     """
 
     population: Population
@@ -45,6 +47,7 @@ class Result:
     seed: int = 0
     versions: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
+    quality_level: float = 0.0
 
     def save(self, directory: str | Path) -> Path:
         """Write population.npz, history.csv, config.toml and result.json.
@@ -69,6 +72,7 @@ class Result:
             "seed": self.seed,
             "versions": self.versions,
             "timings": self.timings,
+            "quality_level": self.quality_level,
         }
         (directory / "result.json").write_text(json.dumps(summary, indent=1) + "\n")
         return directory
@@ -92,6 +96,14 @@ def load(directory: str | Path) -> Result:
         config=tomllib.loads((directory / "config.toml").read_text()),
         **summary,
     )
+
+
+def level_in(directory: str | Path) -> float:
+    """The quality level of a run folder; 0 where none is written."""
+    path = Path(directory) / "result.json"
+    if not path.exists():
+        return 0.0
+    return float(json.loads(path.read_text()).get("quality_level", 0.0))
 
 
 def load_history(directory: str | Path) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ from softqd.metrics._archive import (
 from softqd.metrics._bounds import lower_bound, overlap_error, truncation_error
 from softqd.metrics._continuous import ContinuousQDScore, continuous_qd_score
 from softqd.metrics._evaluate import (
+    DEFAULT_CELLS,
     METRICS,
     centroids_of,
     evaluate_population,
@@ -40,6 +41,7 @@ from softqd.ops.cvt import cvt_centroids
 
 __all__ = [
     "ALPHA",
+    "DEFAULT_CELLS",
     "METRICS",
     "ContinuousQDScore",
     "Estimate",

@@ -58,3 +58,16 @@ def first_level(
         quality = jnp.where(occupied, quality, jnp.nan)
     low = jnp.nanquantile(quality, LOW_QUANTILE)
     return jnp.where(jnp.nanmin(quality) < 0, low, 0.0).astype(quality.dtype)
+
+
+def level_of(problem: Problem | None, quality: np.ndarray) -> float:
+    """`first_level` as a number; 0 where nothing is declared and nobody there.
+
+    Examples:
+        >>> import numpy as np
+        >>> level_of(None, np.array([]))
+        0.0
+    """
+    if not len(quality):
+        return declared_level(problem) or 0.0
+    return float(first_level(problem, np.asarray(quality)))

@@ -184,7 +184,11 @@ def _value_map(folders: Sequence[Path], _: Any) -> Any:
             "figure 'value-map' needs two behaviors or more; this problem has one, "
             "draw 'scatter' instead"
         )
-    return fields.value_maps({name: run.arrays for name, run in runs.items()}, bounds)
+    level = min(run.result.quality_level for run in runs.values())
+    lights = {
+        name: (run.arrays[0] - level, run.arrays[1]) for name, run in runs.items()
+    }
+    return fields.value_maps(lights, bounds)
 
 
 def _history(folders: Sequence[Path], _: Any) -> Any:
@@ -241,7 +245,8 @@ def _representatives(folder: Path, _: Any) -> Any:
             f"figure 'representatives' needs a bounded behavior space; that of "
             f"{problem.name!r} is unbounded, draw 'gallery' instead"
         )
-    return gallery.representatives(problem, population)
+    level = load_run(folder).result.quality_level
+    return gallery.representatives(problem, population, level=level)
 
 
 def _rendering(folder: Path) -> tuple[Problem, Population]:

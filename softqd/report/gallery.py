@@ -58,17 +58,20 @@ def gallery(problem: Problem, population: Population) -> Figure:
     return figure
 
 
-def representatives(problem: Problem, population: Population, size: int = 5) -> Figure:
+def representatives(
+    problem: Problem, population: Population, size: int = 5, level: float = 0.0
+) -> Figure:
     """The few members that light most of the behavior space, side by side.
 
     Args:
         problem: A problem with ``render`` and a bounded behavior space.
         population: At least one occupied row.
         size: How many to show, at most.
+        level: From where quality is measured.
     """
     kept = population.compact()
     behavior = to_unit(problem.bounds(kept.behavior.shape[1]), kept.behavior)
-    quality = np.maximum(kept.quality, 0.0)
+    quality = np.maximum(kept.quality - level, 0.0)
     chosen = select(quality, behavior, min(size, len(quality)))
     pictures = rendered(problem, kept.solutions, chosen)
     with matplotlib.rc_context({**STYLE, "font.size": 8}):

@@ -260,11 +260,14 @@ def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[
     if "overlap" in result.history:
         figures["bandwidth"] = bandwidth_curves(result.history)
     if behavior.shape[1] > 1:
-        figures["value_map"] = value_map(quality, behavior, bounds)
+        light = quality - result.quality_level
+        figures["value_map"] = value_map(light, behavior, bounds)
     if problem.render is not None:
         figures["gallery"] = gallery(problem, population)
         if np.isfinite(bounds).all():
-            figures["representatives"] = representatives(problem, population)
+            level = result.quality_level
+            shown = representatives(problem, population, level=level)
+            figures["representatives"] = shown
         if behavior.shape[1] == 2:
             figures["table"] = picture_table(problem, population)
     return [save_figure(f, directory / f"{name}.png") for name, f in figures.items()]

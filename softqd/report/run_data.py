@@ -47,6 +47,7 @@ def run_data(run: Run, pictures: int) -> tuple[dict[str, Any], list[str]]:
         "low": bounds[0],
         "high": bounds[1],
         "quality": encode(quality),
+        "level": finite(run.result.quality_level),
         "behavior": encode(behavior),
         "members": members.tolist(),
         "target": None if target is None else encode_picture(np.asarray(target)),

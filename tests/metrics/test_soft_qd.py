@@ -250,6 +250,24 @@ def test_bad_input(quality, behavior, options, message):
         softqd.soft_qd_score(quality, behavior, **{"sigma": 0.3, **options})
 
 
+def test_a_level_is_subtracted():
+    quality, behavior = random_population(3, n=6, d=2)
+    point = behavior[:1]
+    for score in (
+        lambda q, **level: softqd.soft_qd_score(q, behavior, 0.3, **level).value,
+        lambda q, **level: softqd.lower_bound(q, behavior, 0.3, **level),
+        lambda q, **level: softqd.squad_objective(q, behavior, 0.3, **level),
+        lambda q, **level: softqd.behavior_value(point, q, behavior, 0.3, **level),
+        lambda q, **level: metrics.quality_vendi_score(q, behavior, **level),
+        lambda q, **level: metrics.qd_score(q, behavior, behavior, **level),
+    ):
+        np.testing.assert_allclose(
+            score(quality - 50.0, level=-50.0), score(quality), rtol=1e-4
+        )
+    with pytest.raises(ValueError, match="above its level"):
+        softqd.lower_bound(quality, behavior, 0.3, level=quality.min() + 1.0)
+
+
 # --- bounds and properties ----------------------------------------------------------
 
 

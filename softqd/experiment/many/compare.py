@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from softqd.experiment.folder import measure_again
 from softqd.experiment.many.comparison import Comparison, conclude, entry_of
 from softqd.experiment.many.group import Emit, is_finished, run_group
 from softqd.experiment.many.plan import (
@@ -24,6 +25,7 @@ from softqd.experiment.many.plan import (
 from softqd.experiment.many.preset import read_presets
 from softqd.experiment.many.runs import Runs, check_jobs, run_all
 from softqd.experiment.many.workers import Task
+from softqd.experiment.result import level_in
 from softqd.ops.checks import check_count
 from softqd.types import Problem
 
@@ -141,9 +143,10 @@ class Experiment:
     def conclude(self, budget: int, noun: str = "algorithms") -> Comparison:
         """Read the run folders and compare them."""
         entries, notes = {}, {}
+        level = self.measure_from_one_level()
         for method in self.methods:
+            finished = self.finished(method)
             folders = {seed: folder_of(self.out, method, seed) for seed in self.seeds}
-            finished = {s: f for s, f in folders.items() if is_finished(f)}
             failures = self.failures[method.name]
             lost = {
                 s: failures.get(s, "it did not finish")
@@ -154,4 +157,17 @@ class Experiment:
             entries[method.name] = entry
             notes |= found
         problem = self.methods[0].config["problem"]
-        return conclude(problem, budget, entries, notes, noun)
+        return conclude(problem, budget, entries, notes, noun, level)
+
+    def finished(self, method: Method) -> dict[int, Path]:
+        """The folders of a method's runs that are done, by seed."""
+        folders = {seed: folder_of(self.out, method, seed) for seed in self.seeds}
+        return {s: folder for s, folder in folders.items() if is_finished(folder)}
+
+    def measure_from_one_level(self) -> float:
+        """Measure all runs from the lowest of their levels, which is returned."""
+        folders = [f for method in self.methods for f in self.finished(method).values()]
+        lowest = min(map(level_in, folders), default=0.0)
+        for folder in folders:
+            measure_again(folder, self.problem, lowest)
+        return lowest

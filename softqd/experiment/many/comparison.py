@@ -4,7 +4,8 @@
 ``evaluations`` (the budget), ``algorithms`` (name to settings, seeds, one value per
 seed of every metric and count, failures by seed), ``statistics`` (metric to best,
 p-values and one summary per algorithm; null where no run has a value), ``notes`` (why a
-metric has no value), ``warnings``. ``comparison.csv``: one row per run.
+metric has no value), ``warnings``, ``quality_level``. ``comparison.csv``: one row per
+run.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Comparison:
             algorithm; None where no run has a value.
         notes: Metric to why it has no value.
         warnings: What to know before believing it.
+        quality_level: From where all runs measure quality, the lowest of theirs.
     """
 
     problem: dict[str, Any]
@@ -67,6 +69,7 @@ class Comparison:
     statistics: dict[str, dict[str, Any] | None]
     notes: dict[str, str]
     warnings: list[str]
+    quality_level: float = 0.0
 
     def save(self, directory: str | Path) -> Path:
         """Write ``comparison.json`` and ``comparison.csv``, replacing older ones."""
@@ -141,6 +144,7 @@ def conclude(
     algorithms: dict[str, Entry],
     notes: dict[str, str],
     noun: str = "algorithms",
+    quality_level: float = 0.0,
 ) -> Comparison:
     """Add statistics and warnings to the numbers of the runs of some ``noun``."""
     statistics = {name: _statistics(name, algorithms) for name in COMPARED}
@@ -155,7 +159,9 @@ def conclude(
         *_version_warnings(algorithms),
         *_seed_warnings(algorithms, noun),
     ]
-    return Comparison(problem, evaluations, algorithms, statistics, empty, warnings)
+    return Comparison(
+        problem, evaluations, algorithms, statistics, empty, warnings, quality_level
+    )
 
 
 def _statistics(metric: str, algorithms: dict[str, Entry]) -> dict[str, Any] | None:

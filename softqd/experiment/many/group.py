@@ -20,7 +20,6 @@ from softqd.experiment.many.measure import curve_values, measure_all
 from softqd.experiment.many.plan import Method, folder_of, parse_seeds, seeds_text
 from softqd.experiment.result import Result, versions
 from softqd.experiment.run import run
-from softqd.ops.level import declared_level
 from softqd.types import Problem
 
 _ERROR_FILE = "error.txt"
@@ -112,8 +111,8 @@ def _run_together(
     )
     bounds = problem.bounds(results[0].population.behavior.shape[1])
     populations = [result.population for result in results]
-    level = declared_level(problem) or 0.0
-    found = measure_all(populations, bounds, config["run"]["cells"], level)
+    levels = [result.quality_level for result in results]
+    found = measure_all(populations, bounds, config["run"]["cells"], levels)
     for seed, result, metrics in zip(seeds, results, found, strict=True):
         finish(out, method, seed, result, problem, emit, len(seeds), metrics)
     if not all(is_finished(folder_of(out, method, seed)) for seed in seeds):

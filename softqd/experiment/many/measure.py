@@ -62,7 +62,7 @@ def measure_all(
     populations: Sequence[Population],
     bounds: Any,
     cells: int,
-    level: float = 0.0,
+    levels: Sequence[float],
     num_processes: int | None = None,
 ) -> list[dict[str, Any] | None]:
     """What `evaluate_population` says of each.
@@ -71,7 +71,7 @@ def measure_all(
         populations: Populations of one behavior space.
         bounds: ``(low, high)`` of that space.
         cells: Size of the tessellation.
-        level: From where quality is measured.
+        levels: From where quality is measured, of each.
         num_processes: How many at once; by default one per core beside a GPU, and none
             on the CPU, where the caller computes them when they are needed.
 
@@ -88,7 +88,9 @@ def measure_all(
     with ThreadPoolExecutor(num_processes) as pool:
         return list(
             pool.map(
-                lambda p: _in_process(p, bounds, cells, level, threads), populations
+                lambda p, level: _in_process(p, bounds, cells, level, threads),
+                populations,
+                levels,
             )
         )
 

@@ -19,7 +19,7 @@ function valueMap(model, sigma, side = MAP_SIDE) {
     return [first, factors];
   };
   for (let i = 0; i < model.run.num; i++) {
-    const quality = model.quality.values[i];
+    const quality = model.quality.values[i] - model.run.level;
     if (!(quality > 0)) continue;
     const [left, across] = light(x, steps[0], x.values[i]);
     const [low, up] = light(y, steps[1], y.values[i]);
@@ -48,7 +48,8 @@ function valueMapView(model) {
   model.on.on("axes.map", again);
   const about = el("p", { class: "muted" }, model.dim > 2
     ? "How brightly the population lights these two behaviors, at the best of all others."
-    : "How brightly the population lights the behavior space.");
+    : "How brightly the population lights the behavior space.", model.run.level
+    ? ` Quality is measured from ${number(model.run.level, 4)}.` : "");
   const bar = el("div", { class: "bar" }, el("label", { class: "choice" }, "width of a light ", slider), width);
   return card("Behavior value", { id: "value" }, about, bar, plot, readout);
 }
@@ -69,7 +70,8 @@ function layoutMap(view, width) {
   const sigma = mapSigma(model, +view.slider.value);
   view.width.textContent = `sigma ${number(sigma, 3)}`;
   const value = valueMap(model, sigma);
-  const best = d3.max(model.quality.values) > 0 ? d3.max(model.quality.values) : 1;
+  const brightest = d3.max(model.quality.values) - model.run.level;
+  const best = brightest > 0 ? brightest : 1;
   const across = d3.scaleLinear(x.domain, [SCATTER.left, width - SCATTER.right]);
   const up = d3.scaleLinear(y.domain, [height - SCATTER.bottom, SCATTER.top]);
   const context = sized(canvas, width, height);
