@@ -205,6 +205,8 @@ class Problem:
         quality_level: From where quality is measured, in place of the low end of
             ``quality_bounds``. Neither given: 0 if the first population is nowhere
             negative, else a low quantile of it.
+        solution_bounds: ``(low, high)`` of solutions, numbers or pytrees like one,
+            infinite where a coordinate is free. Algorithms reflect what would leave.
         is_differentiable: Whether gradients of ``evaluate`` are of use. None: this is
             found out when a run starts.
         render: One solution to an image ``(height, width, 3)`` in [0, 1].
@@ -239,6 +241,7 @@ class Problem:
     target: Any = None
     quality_level: float | None = None
     is_differentiable: bool | None = None
+    solution_bounds: Any = None
 
     def __post_init__(self):
         if not callable(self.evaluate):
@@ -261,6 +264,8 @@ class Problem:
             set_field("behavior_bounds", _check_bounds(self.behavior_bounds))
         if self.quality_level is not None:
             set_field("quality_level", _check_level(self.quality_level))
+        if self.solution_bounds is not None:
+            set_field("solution_bounds", _check_box(self.solution_bounds))
 
     @property
     def is_stochastic(self) -> bool:
@@ -290,7 +295,13 @@ class Problem:
 
     def tree_flatten(self):
         """Split into functions, whose arrays are leaves, and static data."""
-        children = (self.evaluate, self.sample, self.render, self.target)
+        children = (
+            self.evaluate,
+            self.sample,
+            self.render,
+            self.target,
+            self.solution_bounds,
+        )
         static = (
             self.behavior_bounds,
             self.name,
@@ -312,6 +323,7 @@ class Problem:
             "sample",
             "render",
             "target",
+            "solution_bounds",
             "behavior_bounds",
             "name",
             "quality_bounds",
@@ -369,6 +381,28 @@ def _check_level(level: Any) -> float:
     except (TypeError, ValueError):
         pass
     raise ValueError(f"quality_level must be a finite number or None; got {level!r}")
+
+
+def _check_box(bounds: Any) -> tuple[PyTree, PyTree]:
+    """Both sides as NumPy arrays, in trees of one structure."""
+    wanted = "solution_bounds must be a pair (low, high) of numbers or of pytrees"
+    try:
+        low, high = bounds
+        low, high = (
+            jax.tree.map(lambda x: np.asarray(x, np.float32), side)
+            for side in (low, high)
+        )
+    except (TypeError, ValueError):
+        raise ValueError(f"{wanted} like a solution; got {bounds!r}") from None
+    if jax.tree.structure(low) != jax.tree.structure(high):
+        raise ValueError(f"{wanted} of the same structure; got {bounds!r}")
+    for a, b in zip(jax.tree.leaves(low), jax.tree.leaves(high), strict=True):
+        if not np.all(a < b):  # NaN too
+            raise ValueError(
+                f"{wanted} with low < high everywhere; got low={a.tolist()}, "
+                f"high={b.tolist()}"
+            )
+    return low, high
 
 
 def check_evaluate(problem: Problem, solution: PyTree) -> int:

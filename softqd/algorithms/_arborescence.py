@@ -21,6 +21,7 @@ from softqd.algorithms._cells import CellInfo
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import emitters, evaluation
 from softqd.ops.archive import CellArchive, Insertion, sample_elites
+from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete
 from softqd.ops.cma_es import (
     CmaState,
@@ -164,7 +165,7 @@ def arborescence(
         template = jax.tree.map(lambda x: x[0], archive.solutions)
         unflatten = emitters.flattener(template)
 
-        points = unflatten(branches.point)
+        points = reflected(problem, unflatten(branches.point))
         at_points, jacobian = emitters.evaluate_with_jacobian(problem, points, keys[0])
         archive, result, _ = both(problem, archive, result, points, at_points)
 
@@ -179,6 +180,7 @@ def arborescence(
         flat = jnp.einsum("ebr,erp->ebp", steps, rows, precision="highest")
         flat = branches.point[:, None] + flat
         children = unflatten(flat.reshape(-1, flat.shape[-1]))
+        children = reflected(problem, children)
         found = evaluation.evaluate(problem, children, keys[2])
         archive, result, insertion = both(problem, archive, result, children, found)
 

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import evaluation
+from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count
 from softqd.ops.novelty import dominated_novelty
 from softqd.ops.transforms import behavior_transform
@@ -160,6 +161,7 @@ def _build(
             children = jax.tree.map(
                 lambda a, b: jnp.concatenate([a, b]), children, moved
             )
+        children = reflected(problem, children)
         new = evaluation.evaluate(problem, children, keys[5])
         state, accepted, is_sound = _compete(problem, state, children, new, k)
         info = DnsInfo(

@@ -18,6 +18,7 @@ from softqd.algorithms._cells import CELLS, CellInfo
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import evaluation
 from softqd.ops.archive import CellArchive, sample_elites
+from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count
 from softqd.ops.variation import gradient_step, iso_line
 from softqd.types import Algorithm, Key, Population, Problem
@@ -101,11 +102,13 @@ def ga_me(
         archive = state.archive
         first, second = (sample_elites(archive, k, half) for k in keys[:2])
         varied = iso_line(first, second, keys[2], iso_sigma, line_sigma)
+        varied = reflected(problem, varied)
         found = evaluation.evaluate(problem, varied, keys[3])
         archive, _ = _cells.add(problem, archive, varied, found)
 
         elders = sample_elites(archive, keys[4], half)
         moved = gradient_step(problem, elders, keys[5], step_size)
+        moved = reflected(problem, moved)
         climbed = evaluation.evaluate(problem, moved, keys[6])
         archive, _ = _cells.add(problem, archive, moved, climbed)
 

@@ -19,6 +19,7 @@ from softqd.algorithms._cells import CELLS, CellInfo
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import emitters, evaluation
 from softqd.ops.archive import CellArchive, Insertion, sample_elites
+from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete
 from softqd.ops.cma_es import CmaState, has_stopped, init_cma, sample_cma, update_cma
 from softqd.types import Algorithm, Key, Population, Problem
@@ -152,6 +153,7 @@ def sep_cma_mae(
         sample_keys = jax.random.split(keys[0], num_emitters)
         samples = jax.vmap(sample_cma, (0, 0, None))(state.cma, sample_keys, batch_size)
         children = unflatten(samples.reshape(-1, samples.shape[-1]))
+        children = reflected(problem, children)
         found = evaluation.evaluate(problem, children, keys[1])
         archive, insertion = _cells.add(problem, state.archive, children, found, **soft)
         result, _ = _cells.add(problem, state.result, children, found)

@@ -41,6 +41,7 @@ from softqd.algorithms._steps import (
 )
 from softqd.objective import repulsion, safe_sqrt
 from softqd.ops import evaluation
+from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.level import first_level
 from softqd.ops.transforms import is_outside
@@ -233,7 +234,9 @@ def _init(
         solutions=first,
         quality=found.quality,
         gradient=climbed.slope,
-        evaluate=lambda x: evaluation.evaluate(problem, x, evaluate_key, m).quality,
+        evaluate=lambda x: (
+            evaluation.evaluate(problem, reflected(problem, x), evaluate_key, m).quality
+        ),
     )
     return state._replace(
         gradient=climbed.gradient,
@@ -326,6 +329,7 @@ def _take_step(
     proposed = jax.tree.map(
         lambda x, u: x + u.astype(x.dtype), state.solutions, updates
     )
+    proposed = reflected(problem, proposed)
     climbed = _climb(parts, problem, state, proposed, key)
     is_sound = climbed.is_sound
 
@@ -373,6 +377,7 @@ def _relocate(
     crew = relocation(_num_children(parts, is_climbing), is_far=not is_climbing)
     propose_key, evaluate_key = jax.random.split(key)
     children, parents = crew.propose(propose_key, moved.solutions)
+    children = reflected(problem, children)
     new = evaluation.evaluate(problem, children, evaluate_key, parts.batch_size)
     is_sound = rows_finite(new)
     to_z = coordinates(problem, state.behavior)

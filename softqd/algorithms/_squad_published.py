@@ -21,6 +21,7 @@ from softqd.algorithms._bandwidth import mean_overlap
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
 from softqd.ops import evaluation
+from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.distances import mean_nearest_dist_sq
 from softqd.ops.transforms import (
@@ -275,6 +276,7 @@ def _update_batch(
     descent = jax.tree.map(jnp.negative, gradient)
     updates, moments = jax.vmap(settings.optimizer.update)(descent, moments, solutions)
     solutions = jax.vmap(optax.apply_updates)(solutions, updates)
+    solutions = reflected(problem, solutions)
 
     new = evaluation.evaluate(problem, solutions, keys[1])
     all_z = _write(all_z, to_z(new.behavior), start)

@@ -6,6 +6,7 @@ import jax
 from jaxtyping import PyTree
 
 from softqd.ops import evaluation
+from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_first_evaluation, check_solutions
 from softqd.types import Evaluation, Key, Problem
 
@@ -36,6 +37,7 @@ def first_solutions(
     if solutions is not None:
         return check_solutions(problem, solutions, expected), 0
     sampled = evaluation.sample(problem, key, num_solutions, chunk_size)
+    sampled = reflected(problem, sampled)
     spent = num_solutions * problem.sample_evaluations
     return check_solutions(problem, sampled, num_solutions), spent
 

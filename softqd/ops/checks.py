@@ -14,6 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 
+from softqd.ops.bounds import side_of
 from softqd.ops.transforms import is_outside
 from softqd.types import Problem, check_evaluate
 
@@ -97,7 +98,37 @@ def check_solutions(
             flat = np.asarray(leaf).reshape(leaf.shape[0], -1)
             _refuse_nonfinite(np.isfinite(flat).all(1), where)
     check_evaluate(problem, jax.tree.map(lambda x: x[0], solutions))
+    _check_inside(problem, solutions)
     return solutions
+
+
+def _check_inside(problem: Problem, solutions: PyTree) -> None:
+    """Refuse solutions outside of their bounds, or bounds that do not fit them."""
+    if problem.solution_bounds is None:
+        return
+    where, structure = f"problem {problem.name!r}", jax.tree.structure(solutions)
+    for side, sign in zip(problem.solution_bounds, (1, -1), strict=True):
+        if jax.tree.structure(side) not in (structure, jax.tree.structure(0.0)):
+            raise ValueError(
+                f"solution_bounds of {where} are not like a solution: expected numbers "
+                f"or {structure}, got {jax.tree.structure(side)}"
+            )
+        limits = jax.tree.leaves(side_of(side, solutions))
+        for x, limit in zip(jax.tree.leaves(solutions), limits, strict=True):
+            if np.shape(limit) not in ((), x.shape[1:]):
+                raise ValueError(
+                    f"solution_bounds of {where} have shape {np.shape(limit)} where "
+                    f"solutions have {x.shape[1:]}"
+                )
+            if not is_concrete(x) or not is_concrete(limit):
+                continue
+            room = sign * (np.asarray(x) - np.asarray(limit)[None])
+            if room.size and room.min() < 0:
+                row = int(np.argmin(room.reshape(len(room), -1).min(1)))
+                raise ValueError(
+                    f"solution {row} at the start lies outside of the solution_bounds "
+                    f"of {where}; move it inside"
+                )
 
 
 def check_first_evaluation(

@@ -331,7 +331,7 @@ def test_other_file_in_place_of_a_checkpoint(algorithm, tmp_path):
 SCRIPT = """
 import sys, softqd
 problem = softqd.problems.linear_projection(behavior_dim=2, solution_dim=16)
-algorithm = softqd.squad(problem, population_size=32)
+algorithm = softqd.squad_published(problem, population_size=32, batch_size=8)
 def tell(point):
     print(point.iteration, flush=True)
 result = softqd.run(algorithm, seed=4, num_iterations=int(sys.argv[2]), log_every=10,
