@@ -16,11 +16,11 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.dev
 	$(PYTEST) $(CORE) -m "not (slow or networks)"
-	@echo "Left out: make slow (ten seconds each and more), make networks (pretrained ones"
+	@echo "Left out: make slow (longer runs, the examples), make networks (pretrained ones"
 	@echo "and their files), make parity (pyribs and others), make torch-parity, and"
 	@echo "make browser (the report page in chromium). .ci/run runs them all."
 
-# Tests that meet published numbers, kill runs, or draw thousands of cases.
+# Published numbers, runs that are killed, examples, properties of whole runs.
 slow: $(VENV)/.dev
 	$(PYTEST) $(CORE) -m slow tests
 

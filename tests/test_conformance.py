@@ -168,6 +168,7 @@ class TestConformance:
         new, _ = jax.eval_shape(algorithm.step, old)
         assert new.key.dtype == old.key.dtype == jnp.uint32
 
+    @pytest.mark.slow
     def test_keys_are_not_reused(self, name):
         algorithm, _, _ = ready(name)
         use_keys_once(algorithm)

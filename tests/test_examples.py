@@ -12,6 +12,7 @@ import pytest
 
 import softqd
 
+pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # What follows the name on the command line, from a folder to write to.
 ARGUMENTS = {

@@ -131,7 +131,7 @@ def finish_folder(
 def measure_again(folder: Path, problem: Problem, level: float) -> None:
     """Rewrite the metrics of a finished run, where they are from another level."""
     path = folder / "metrics.json"
-    metrics = json.loads(path.read_text())
+    metrics = read_json(path)
     if metrics["settings"].get("quality_level", 0.0) == level:
         return
     population = load(folder).population
@@ -145,6 +145,21 @@ def measure_again(folder: Path, problem: Problem, level: float) -> None:
     metrics |= {"settings": found["settings"]}
     metrics["notes"] = {**found["notes"], **metrics["notes"]}
     write_whole(path, json.dumps(metrics, indent=1) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file of a run folder.
+
+    Raises:
+        ValueError: If it cannot be read, with what to do.
+    """
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{path} cannot be read ({error}); remove the folder {path.parent} to run "
+            "it again"
+        ) from None
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -176,6 +176,7 @@ def test_random_starts_are_searched_around_but_not_kept(name):
     assert algorithm.population(after).occupied.any()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimized_programs")
 @pytest.mark.parametrize("name", [*EMITTERS, "ga_me"])
 def test_cells_of_one_run_or_of_all(name):

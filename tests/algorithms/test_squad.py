@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.tree_util import Partial
 
 import softqd
 from softqd.algorithms import _squad
@@ -20,30 +21,38 @@ SETTINGS = {"population_size": 48, "num_neighbors": 7}
 
 def bounded(scale=1.0, quality=1.0, order=(0, 1, 2), unit=1.0, offset=0.0):
     """Three behaviors between -scale and scale, the third in a narrow part of it."""
-    narrow = jnp.array([1.0, 1.0, 0.1])
+    numbers = jnp.array(
+        [scale, quality, unit, offset]
+    )  # arguments: one program for all
+    evaluate = Partial(evaluate_bounded, numbers, jnp.array(order))
+    return softqd.Problem(evaluate, Partial(drawn, numbers[2], 6), (-scale, scale))
 
-    def evaluate(y):
-        x = y / unit
-        behavior = scale * narrow * jnp.tanh(x[:3])
-        value = 1.0 / (1.0 + jnp.sum((x - 0.3) ** 2) / 6)
-        return quality * value + offset, behavior[jnp.array(order)]
 
-    return softqd.Problem(
-        evaluate, lambda key: unit * jax.random.normal(key, (6,)), (-scale, scale)
-    )
+def evaluate_bounded(numbers, order, y):
+    scale, quality, unit, offset = numbers
+    x = y / unit
+    behavior = scale * jnp.array([1.0, 1.0, 0.1]) * jnp.tanh(x[:3])
+    value = 1.0 / (1.0 + jnp.sum((x - 0.3) ** 2) / 6)
+    return quality * value + offset, behavior[order]
+
+
+def drawn(unit, dim, key):
+    return unit * jax.random.normal(key, (dim,))
 
 
 def unbounded(scale=1.0, quality=1.0, order=(0, 1), unit=1.0):
     """Two behaviors without bounds, one of them a hundred times the other."""
 
-    def evaluate(y):
-        x = y / unit
-        behavior = scale * jnp.stack([x[0] + x[1] ** 2, 100.0 * x[2]])
-        value = jnp.exp(-jnp.sum(x**2) / 8)
-        return quality * value, behavior[jnp.array(order)]
+    numbers = jnp.array([scale, quality, unit])
+    evaluate = Partial(evaluate_unbounded, numbers, jnp.array(order))
+    return softqd.Problem(evaluate, Partial(drawn, numbers[2], 5))
 
-    sample = lambda key: unit * jax.random.normal(key, (5,))  # noqa: E731
-    return softqd.Problem(evaluate, sample)
+
+def evaluate_unbounded(numbers, order, y):
+    scale, quality, unit = numbers
+    x = y / unit
+    behavior = scale * jnp.stack([x[0] + x[1] ** 2, 100.0 * x[2]])
+    return quality * jnp.exp(-jnp.sum(x**2) / 8), behavior[order]
 
 
 def after(problem, start=None, steps=12, **settings):
@@ -82,6 +91,7 @@ def test_the_order_of_behaviors_does_not_matter(problem, order):
     np.testing.assert_allclose(found, after(problem()), atol=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_the_first_guess_of_a_step_does_not_matter(factor, monkeypatch):
     problem = softqd.problems.arm()
@@ -191,6 +201,7 @@ def test_steps_end_within_a_part_of_the_bandwidth(problem):
     assert moved < 1.5 * REACH * float(info.gamma_sq) ** 0.5
 
 
+@pytest.mark.slow
 def test_overlap_trades_quality_for_diversity_without_a_cliff():
     problem = softqd.problems.linear_projection(4, solution_dim=64)
     quality, diversity = [], []
@@ -209,6 +220,7 @@ def test_overlap_trades_quality_for_diversity_without_a_cliff():
 # --- sizes, budgets, odd problems ---------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [bounded(), unbounded()])
 def test_size_changes_nothing_abruptly(problem):
     quality, width = [], []
@@ -405,6 +417,7 @@ def rounded_arm():
     return dataclasses.replace(arm, evaluate=evaluate)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimized_programs")
 def test_without_gradients_it_passes_dns():
     """At as many evaluations, on a problem whose gradient is zero everywhere."""

@@ -99,7 +99,14 @@ def test_zero_quality_contributes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("d", "sigma"), [(1, 0.1), (1, 0.5), (2, 0.15), (2, 0.6), (3, 0.4)]
+    ("d", "sigma"),
+    [
+        (1, 0.1),
+        (1, 0.5),
+        (2, 0.15),
+        (2, 0.6),
+        pytest.param(3, 0.4, marks=pytest.mark.slow),
+    ],
 )
 def test_against_adaptive_quadrature(d, sigma):
     quality, behavior = random_population(d, n=5, d=d)

@@ -45,6 +45,7 @@ def test_every_leaf_has_its_own_box():
     np.testing.assert_allclose(found["b"], [[0.5, 1.5]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(registry.ALGORITHMS))
 def test_every_algorithm_stays_inside(name):
     """The peak is outside: all are drawn to the border, and none is on it."""

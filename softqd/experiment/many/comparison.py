@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from softqd.experiment.folder import write_whole
+from softqd.experiment.folder import read_json, write_whole
 from softqd.experiment.result import COUNTS
 from softqd.metrics import METRICS, against_best, seeds_needed, summarize
 
@@ -123,7 +123,7 @@ def entry_of(
     notes: dict[str, str] = {}
     versions: dict[str, None] = {}
     for folder in folders.values():
-        metrics = _read_json(folder / "metrics.json")
+        metrics = read_json(folder / "metrics.json")
         with open(folder / "history.csv", newline="") as file:
             metrics["iterations"] = int(list(csv.DictReader(file))[-1]["iteration"])
         # The paper counts SQUAD once per solution and iteration; a gradient is that.
@@ -133,7 +133,7 @@ def entry_of(
         for name in _VALUES:
             values[name].append(_finite(metrics.get(name)))
         notes |= metrics.get("notes", {})
-        found = _read_json(folder / "result.json").get("versions", {})
+        found = read_json(folder / "result.json").get("versions", {})
         versions[", ".join(f"{k} {found.get(k)}" for k in ("softqd", "jax"))] = None
     return Entry(settings, list(folders), values, failures, list(versions)), notes
 
@@ -241,13 +241,3 @@ def _count(number: int, noun: str) -> str:
 
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{path} cannot be read ({error}); remove the folder {path.parent} to run "
-            "it again"
-        ) from None
