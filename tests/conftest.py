@@ -8,9 +8,10 @@ import programs
 
 # Before JAX starts, for this process and all that it starts: compiling is most of what
 # tests cost, so programs are shared and hardly optimized.
-if "SOFTQD_TEST_PROGRAMS" not in os.environ:
+if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
     _store = tempfile.TemporaryDirectory(prefix="softqd-tests-")
-    os.environ.update(programs.quick_environment(_store.name))
+    kept = os.environ.get("SOFTQD_TEST_PROGRAMS", _store.name)
+    os.environ.update(programs.quick_environment(kept))
 
 from jaxtyping import install_import_hook
 

@@ -16,7 +16,6 @@ def quick_environment(store: str) -> dict[str, str]:
         store: Folder where processes find what others have compiled.
     """
     return {
-        "SOFTQD_TEST_PROGRAMS": store,
         "JAX_COMPILATION_CACHE_DIR": store,
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

@@ -69,12 +69,14 @@ def history(problem, steps=120, seed=1, log_every=10, **settings):
 # --- units --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [bounded, unbounded])
 @pytest.mark.parametrize("change", [{"scale": 1000.0}, {"quality": 0.001}])
 def test_units_of_quality_and_behavior_do_not_matter(problem, change):
     np.testing.assert_allclose(after(problem(**change)), after(problem()), atol=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [bounded, unbounded])
 @pytest.mark.parametrize("unit", [1e-3, 1e3])
 def test_units_of_solutions_do_not_matter(problem, unit):
@@ -82,6 +84,7 @@ def test_units_of_solutions_do_not_matter(problem, unit):
     np.testing.assert_allclose(found, after(problem()), atol=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "order"), [(bounded, (2, 0, 1)), (unbounded, (1, 0))]
 )
@@ -113,6 +116,7 @@ def spread_and_quality(problem, **settings):
 # --- the level ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [-1.0, -2.0, -1000.0])
 def test_a_negative_quality_spreads_as_any_other(offset):
     reference = history(bounded(offset=-1.0)).population.behavior.std(0)
@@ -122,6 +126,7 @@ def test_a_negative_quality_spreads_as_any_other(offset):
     assert (found > 0.6 * positive).all()
 
 
+@pytest.mark.slow
 def test_one_terrible_first_solution_changes_nothing():
     problem = bounded(offset=-0.6)
     key = jax.random.key(0)
@@ -171,6 +176,7 @@ def test_a_bandwidth_of_the_user_stays():
     np.testing.assert_allclose(found[1:], 0.3, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [16, None])
 def test_bandwidth_does_not_oscillate(batch_size):
     problem = softqd.problems.linear_projection(8, solution_dim=64)
@@ -182,6 +188,7 @@ def test_bandwidth_does_not_oscillate(batch_size):
     assert np.abs(steps).max() < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [bounded(), unbounded()])
 def test_steps_end_within_a_part_of_the_bandwidth(problem):
     fast = optax.adam(0.5)
@@ -245,6 +252,7 @@ def test_batches_change_little(batch_size):
     assert batch_size < 48 or difference.max() < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [bounded(), unbounded()])
 def test_coinciding_solutions_part(problem):
     start = jnp.full((128, 6 if problem.behavior_bounds else 5), 0.1)
@@ -255,6 +263,7 @@ def test_coinciding_solutions_part(problem):
     assert (behavior.std(0) > 0.3 * np.asarray(drawn).std(0)).all()
 
 
+@pytest.mark.slow
 def test_a_constant_behavior_and_a_doubled_one_are_harmless():
     plain = bounded()
 
@@ -442,6 +451,7 @@ def test_a_missing_gradient_is_found_and_said():
     assert state.steps == ()
 
 
+@pytest.mark.slow
 def test_luck_does_not_keep_a_place():
     """Noise of 10 in the quality: the best of many draws would seem 30 too good."""
     arm = softqd.problems.arm()

@@ -224,7 +224,7 @@ def test_start_is_the_candidate_nearest_to_the_prompt():
 @pytest.mark.parametrize(("num_starts", "spent"), [(64, 8 * 65), (5, 8 * 6), (1, 8)])
 def test_evaluations_of_the_start_are_counted(num_starts, spent):
     problem = build(num_starts=num_starts)
-    algorithm = softqd.squad(problem, population_size=8, batch_size=4)
+    algorithm = softqd.squad_published(problem, population_size=8, batch_size=4)
     result = softqd.run(algorithm, num_iterations=2)
     assert result.history["evaluations"].tolist() == [spent, spent + 2 * 2 * 8]
 
@@ -619,7 +619,7 @@ def test_sentences_of_the_paper():
 
 @pytest.mark.parametrize(("name", "gamma_sq"), [("lsi", 0.01), ("lsi-hard", 0.1)])
 def test_published_settings_of_squad(name, gamma_sq):
-    found = config.from_name(name)
+    found = config.from_name(name, "squad_published")
     wanted = {
         "population_size": 256,
         "batch_size": 8,
