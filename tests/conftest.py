@@ -30,12 +30,8 @@ from toys import make_bowl  # noqa: E402
 collect_ignore_glob = ["data/*.py", "fixtures/*.py"]
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
-
-
-def pytest_collection_finish():
-    """Let the garbage collector pass over what stays until the end, and come seldom."""
-    gc.freeze()
-    gc.set_threshold(100_000)
+# Programs are many objects that stay: let the garbage collector come seldom.
+gc.set_threshold(100_000)
 
 
 @pytest.fixture
