@@ -22,7 +22,7 @@ test: $(VENV)/.dev
 
 # Published numbers, runs that are killed, examples, properties of whole runs.
 slow: $(VENV)/.dev
-	$(PYTEST) $(CORE) -m slow tests
+	$(PYTEST) $(CORE) -m "$(or $(MARKED),slow)" tests
 
 # Pretrained networks, small ones with random weights; their files, readers, downloads.
 networks: $(VENV)/.dev
@@ -65,27 +65,27 @@ $(VENV)/bin/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.core: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python -m pip install --quiet --no-compile -e .
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev]"
 	touch $@
 
 $(VENV)/.parity: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet -e ".[dev,parity]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,parity]"
 	touch $@
 
 $(VENV)/.browser: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet -e ".[dev,browser]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,browser]"
 	touch $@
 
 $(VENV)/.torch: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet -e ".[dev,torch-parity]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,torch-parity]"
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.core
-	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[docs]"
 	touch $@
 
 clean:

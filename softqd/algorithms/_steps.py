@@ -180,13 +180,14 @@ def promising_length(
     rises = [jnp.abs(x).reshape(len(x), -1).sum(1) for x in jax.tree.leaves(slope)]
     promise = jnp.stack(rises).sum(0)
     is_told = jnp.isfinite(promise) & (promise > 0)
-    middle = jnp.log(jnp.asarray(guess, promise.dtype))
-    for width, one_key in zip(WIDTHS, jax.random.split(key, len(WIDTHS)), strict=True):
-        offset = jax.random.uniform(one_key, promise.shape, minval=-0.5, maxval=0.5)
+
+    def look(middle, trial):
+        width, trial_key = trial
+        offset = jax.random.uniform(trial_key, promise.shape, minval=-0.5, maxval=0.5)
         log_length = middle + width * offset
         length = jnp.exp(log_length)
 
-        def tried(x, g, u, length=length):
+        def tried(x, g, u):
             each = length.reshape((-1,) + (1,) * u.ndim) * u[None]
             return x + jnp.sign(g) * each.astype(x.dtype)
 
@@ -197,6 +198,10 @@ def promising_length(
         is_kept |= length * promise < _ROUNDING * jnp.abs(start.quality)
         order = jnp.argsort(log_length)
         votes = jnp.where(is_told, jnp.where(is_kept, 1.0, -1.0), 0.0)[order]
-        middle = log_length[order][jnp.argmax(jnp.cumsum(votes))]
+        return log_length[order][jnp.argmax(jnp.cumsum(votes))], None
+
+    widths = jnp.asarray(WIDTHS, promise.dtype)
+    middle = jnp.log(jnp.asarray(guess, promise.dtype))
+    middle, _ = jax.lax.scan(look, middle, (widths, jax.random.split(key, len(WIDTHS))))
     is_known = 2 * is_told.sum() >= is_told.shape[0]
     return jnp.where(is_known, jnp.minimum(jnp.exp(middle), LONGEST), GUESS)
