@@ -32,9 +32,10 @@ networks: $(VENV)/.dev
 parity: $(VENV)/.parity
 	$(PYTEST) -m "parity and not torch_parity" tests/parity
 
-# Comparisons with PyTorch, and of CLIP with transformers on random weights.
+# Comparisons with PyTorch, and of CLIP with transformers on random weights; one process,
+# as importing them takes longer than the tests.
 torch-parity: $(VENV)/.torch
-	$(PYTEST) -m torch_parity tests/parity
+	$(BIN)/python -m pytest -m torch_parity tests/parity
 
 # The report page in Debian's chromium (apt-get install chromium chromium-driver).
 browser: $(VENV)/.browser

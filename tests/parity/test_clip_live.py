@@ -69,13 +69,13 @@ def test_image_features_and_pixel_gradient(pair):
     direction = torch.randn(features.shape)
     (features / features.norm(dim=-1, keepdim=True) * direction).sum().backward()
 
-    def projected(pixels):
+    def projected(pixels, ours):
         features = clip.image_features(ours, pixels)
         unit = features / jnp.linalg.norm(features, axis=-1, keepdims=True)
         return (unit * direction.numpy()).sum(), features
 
     x = pixels.detach().permute(0, 2, 3, 1).numpy()
-    gradient, found = jax.jit(jax.grad(projected, has_aux=True))(x)
+    gradient, found = jax.jit(jax.grad(projected, has_aux=True))(x, ours)
     assert_near(found, features)
     assert_near(gradient, pixels.grad.permute(0, 2, 3, 1))
 
