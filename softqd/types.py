@@ -128,7 +128,9 @@ class Algorithm(NamedTuple):
 
     Attributes:
         init: ``(key, solutions=None) -> State``. Evaluates the first population. Every
-            State carries ``init_evaluations``, the number of evaluations this took.
+            State carries ``init_evaluations``, the number of evaluations this took,
+            and ``init_gradient_evaluations`` and ``init_vector_jacobian_products``
+            if it took any.
         step: ``(state) -> (State, Info)``. One iteration. Every Info begins with
             ``evaluations`` and ``gradient_evaluations`` of this iteration and carries
             ``vector_jacobian_products`` and ``is_finite``, one flag per row.

@@ -68,8 +68,8 @@ def test_run_folder(folder):
     }
     metrics = json.loads((folder / "metrics.json").read_text())
     result = softqd.load(folder)
-    assert metrics["evaluations"] == 32 * 5 + 12 * (32 + 2)
-    assert metrics["gradient_evaluations"] == 32 * 12
+    assert metrics["evaluations"] == 32 * 5 + 12 * (32 + 4)
+    assert metrics["gradient_evaluations"] == 32 + 32 * 12
     np.testing.assert_allclose(
         metrics["mean_quality"], result.population.quality.mean(), rtol=1e-6
     )
@@ -143,7 +143,7 @@ def test_limits_by_evaluations(capsys, tmp_path):
         tmp_path / "a",
     ]
     assert invoke(capsys, *arguments)[0] == 0
-    assert softqd.load(tmp_path / "a").history["evaluations"][-1] == 32 * 5 + 34
+    assert softqd.load(tmp_path / "a").history["evaluations"][-1] == 32 * 5 + 36
     config = tomllib.loads((tmp_path / "a" / "config.toml").read_text())
     assert "iterations" not in config["run"]
 

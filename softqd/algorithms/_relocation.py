@@ -5,6 +5,9 @@ a solution adds is its light for itself, ``f / (1 + overlap)``. A child that add
 than the solution nearest to it takes that one's place: so a place changes hands, and
 none is given up. Where there are no gradients to spread the population, a child may
 also take the row of one of those that add least, wherever it is.
+
+Beside gradients there are rounds of children only as often as they pay: as long as one
+in `ENOUGH` takes a place in every iteration, and more seldom where fewer do.
 """
 
 from __future__ import annotations
@@ -21,11 +24,20 @@ from softqd.ops.kernels import pair_kernel
 from softqd.ops.variation import iso_line
 from softqd.types import Key
 
-# Noise of a child, in standard deviations of the population, and how far it goes along
-# the line to another solution.
-NOISE, LINE = 0.01, 0.2
+# Noise of a child, in standard deviations of the population: beside gradients, which
+# find what is good, and without, where noise must.
+NOISE, NOISE_ALONE = 0.01, 0.2
+# How far a child goes along the line to another solution.
+LINE = 0.2
 # Light reaches farther here than where it pushes, by this factor of gamma_sq.
 WIDER = 2.0
+# Children of a round: one for so many solutions.
+SOLUTIONS_PER_CHILD = 8
+# If one child in so many takes a place, there is a round in every iteration; if fewer
+# do, there are as many rounds fewer, but one in so many iterations.
+ENOUGH, SELDOM = 20, 16
+# How much the newest round counts in the mean of rounds.
+_NEWEST = 0.1
 
 
 class Places(NamedTuple):
@@ -35,45 +47,81 @@ class Places(NamedTuple):
     light: Float[Array, " n"]  # quality above the level, not negative
 
 
+class RelocationState(NamedTuple):
+    """How often there are rounds."""
+
+    taken: Float[Array, ""]  # part of the children that take a place, mean of rounds
+    due: Float[Array, ""]  # a round is due from 1 on
+
+
 class Relocation(NamedTuple):
     """The part of SQUAD that makes children.
 
     Attributes:
+        num_children: Of a round.
+        init: ``() -> state``.
         propose: ``(key, solutions) -> (children, parents)``, with the row of each
             child's first parent.
         compete: ``(places, children's places, gamma_sq) -> rows``, the row that each
             child takes; n where it takes none.
+        update: ``(state, number of children that took a place) -> state``, after an
+            iteration; with or without a round.
     """
 
+    num_children: int
+    init: Callable
     propose: Callable
     compete: Callable
+    update: Callable
 
 
-def relocation(num_children: int, is_far: bool) -> Relocation:
+def is_due(state: RelocationState) -> Bool[Array, ""]:
+    """Whether there is a round in this iteration."""
+    return state.due >= 1.0
+
+
+def relocation(population_size: int, is_alone: bool) -> Relocation:
     """Children that compete for places.
 
     Args:
-        num_children: Of an iteration.
-        is_far: Whether a child may take the row of a solution far from it.
+        population_size: Number of solutions.
+        is_alone: Whether children are alone: noise is larger, a child may take the row
+            of a solution far from it, and there is a round in every iteration.
     """
+    strength = NOISE_ALONE if is_alone else NOISE
+    num_children = max(1, population_size // SOLUTIONS_PER_CHILD)
+
+    def init() -> RelocationState:
+        return RelocationState(jnp.ones(()), jnp.ones(()))
 
     def propose(key: Key, solutions: PyTree) -> tuple[PyTree, Int[Array, " c"]]:
         n = jax.tree.leaves(solutions)[0].shape[0]
         rows_key, vary_key = jax.random.split(key)
         parents, others = jax.random.randint(rows_key, (2, num_children), 0, n)
         pick = lambda rows: jax.tree.map(lambda x: x[rows], solutions)  # noqa: E731
-        noise = jax.tree.map(lambda x: NOISE * x.std(0), solutions)
+        noise = jax.tree.map(lambda x: strength * x.std(0), solutions)
         return iso_line(pick(parents), pick(others), vary_key, noise, LINE), parents
 
     def compete(places: Places, children: Places, gamma_sq: Array) -> Int[Array, " c"]:
         width = WIDER * gamma_sq
         near = nearest_places(places, children, width)
         rows = take_nearest(near, len(places.light))
-        if not is_far:
+        if not is_alone:
             return rows
         return take_least(rows, near, worth(places, width))
 
-    return Relocation(propose, compete)
+    def update(state: RelocationState, num_taken: Array) -> RelocationState:
+        if is_alone:
+            return state
+        found = num_taken / num_children
+        was_due = is_due(state)
+        newest = jnp.where(was_due, _NEWEST, 0.0)
+        taken = (1.0 - newest) * state.taken + newest * found
+        often = jnp.clip(ENOUGH * taken, 1.0 / SELDOM, 1.0)
+        left = jnp.where(was_due, state.due - 1.0, state.due)
+        return RelocationState(taken, left + often)
+
+    return Relocation(num_children, init, propose, compete, update)
 
 
 class Nearest(NamedTuple):

@@ -30,7 +30,13 @@ from softqd.algorithms._bandwidth import (
 )
 from softqd.algorithms._climb import Climbed, Standing, climb
 from softqd.algorithms._pace import Pace, steered_pace
-from softqd.algorithms._relocation import Places, relocation
+from softqd.algorithms._relocation import (
+    Places,
+    Relocation,
+    RelocationState,
+    is_due,
+    relocation,
+)
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.algorithms._steps import (
     Start,
@@ -49,8 +55,6 @@ from softqd.types import Algorithm, Evaluation, Key, Population, Problem
 
 # Iterations that schedules take a run for whose length is not known.
 HORIZON = 1000
-# Children of an iteration, one for so many solutions: beside gradients, and without.
-CHILDREN, CHILDREN_ALONE = 16, 4
 # Caution after a step that led nowhere, and after one that did not.
 _HELD, _FREED = 0.5, 1.2
 
@@ -61,6 +65,8 @@ class SquadState(NamedTuple):
     key: Key
     iteration: Int[Array, ""]
     init_evaluations: Int[Array, ""]
+    init_gradient_evaluations: Int[Array, ""]
+    init_vector_jacobian_products: Int[Array, ""]
     solutions: PyTree
     quality: Float[Array, " n"]
     behavior: Float[Array, "n d"]
@@ -69,6 +75,7 @@ class SquadState(NamedTuple):
     level: Float[Array, ""]
     gamma_sq: Float[Array, ""]
     pace: Float[Array, ""]
+    children: RelocationState
     horizon: Int[Array, ""]  # iterations of the run, as far as known
     direction: Float[Array, "n d"]  # in which a solution leaves a place it shares
 
@@ -149,8 +156,8 @@ def squad(
         >>> algorithm = softqd.squad(problem, population_size=32)
         >>> state = algorithm.init(jax.random.key(0))
         >>> state, info = jax.jit(algorithm.step)(state)
-        >>> int(info.evaluations)  # and two children
-        34
+        >>> int(info.evaluations)  # and four children
+        36
     """
     settings = {k: v for k, v in locals().items() if k != "problem"}
     _check_settings(settings)
@@ -216,6 +223,8 @@ def _init(
         key=key,
         iteration=jnp.int32(0),
         init_evaluations=jnp.int32(drawn + spent),
+        init_gradient_evaluations=jnp.int32(0),
+        init_vector_jacobian_products=jnp.int32(0),
         solutions=first,
         quality=found.quality,
         behavior=behavior,
@@ -224,6 +233,7 @@ def _init(
         level=first_level(problem, found.quality),
         gamma_sq=parts.bandwidth.init(to_z(behavior)),
         pace=parts.pace.init().astype(behavior.dtype),
+        children=_crew(parts, True).init(),
         horizon=jnp.int32(HORIZON),
         direction=jax.random.normal(leave_key, behavior.shape, behavior.dtype),
     )
@@ -242,6 +252,8 @@ def _init(
         gradient=climbed.gradient,
         steps=parts.steps.init(steps_key, start),
         init_evaluations=state.init_evaluations + n * (1 + parts.steps.num_trials),
+        init_gradient_evaluations=jnp.int32(n),
+        init_vector_jacobian_products=jnp.int32(2 * n),  # and of quality alone
     )
 
 
@@ -283,7 +295,8 @@ def _step(
     distance = jnp.sqrt(jnp.sum(distance, axis=1).mean())
     is_lit = moved.found.quality > state.level
     next_gamma_sq = parts.bandwidth.update(state.gamma_sq, overlap, progress)
-    new = _relocate(parts, problem, state, moved, inherited, children_key)
+    crew = _crew(parts, is_climbing)
+    new = _relocate(parts, problem, state, crew, moved, inherited, children_key)
     new_state = state._replace(
         key=key,
         iteration=state.iteration + 1,
@@ -295,10 +308,12 @@ def _step(
         # Where no solution shines, none overlaps, at any bandwidth.
         gamma_sq=jnp.where(is_lit.any(), next_gamma_sq, state.gamma_sq),
         pace=parts.pace.update(state.pace, distance, state.gamma_sq, progress),
+        children=crew.update(state.children, new.relocated),
     )
+    saved = jnp.where(is_due(state.children), 0, crew.num_children)
     num_gradients = jnp.int32(n if is_climbing else 0)
     info = SquadInfo(
-        evaluations=jnp.int32(_evaluations(parts, problem, is_climbing)),
+        evaluations=jnp.int32(_evaluations(parts, problem, is_climbing) - saved),
         gradient_evaluations=num_gradients,
         vector_jacobian_products=num_gradients,
         is_finite=jnp.full((n,), moved.stepped_back < n),
@@ -363,18 +378,41 @@ def _climb(
     return climb(problem, standing, solutions, key, *sizes, **how)
 
 
+def _crew(parts: Parts, is_climbing: bool) -> Relocation:
+    return relocation(parts.population_size, is_alone=not is_climbing)
+
+
 def _relocate(
     parts: Parts,
     problem: Problem,
     state: SquadState,
+    crew: Relocation,
+    moved: _Moved,
+    inherited: tuple[PyTree, Any],
+    key: Key,
+) -> _Relocated:
+    """A round of children, if one is due."""
+    if not state.steps:
+        return _round(parts, problem, state, crew, moved, inherited, key)
+    none = jnp.int32(0)
+    return jax.lax.cond(
+        is_due(state.children),
+        lambda: _round(parts, problem, state, crew, moved, inherited, key),
+        lambda: _Relocated(moved.solutions, moved.found, *inherited, none, none),
+    )
+
+
+def _round(
+    parts: Parts,
+    problem: Problem,
+    state: SquadState,
+    crew: Relocation,
     moved: _Moved,
     inherited: tuple[PyTree, Any],
     key: Key,
 ) -> _Relocated:
     """Make children, and let them take the places that they fill better."""
     gradient, steps = inherited
-    is_climbing = bool(state.steps)
-    crew = relocation(_num_children(parts, is_climbing), is_far=not is_climbing)
     propose_key, evaluate_key = jax.random.split(key)
     children, parents = crew.propose(propose_key, moved.solutions)
     children = reflected(problem, children)
@@ -396,11 +434,12 @@ def _relocate(
     solutions, found = jax.tree.map(
         put, (moved.solutions, moved.found), (children, new)
     )
-    if is_climbing:  # the parent's gradient and moments come along
+    if state.steps:  # the parent's gradient and moments come along
         own = gradient, steps.moments, steps.caution
         own = jax.tree.map(lambda x: put(x, x[parents]), own)
         gradient, steps = own[0], steps._replace(moments=own[1], caution=own[2])
     counts = (rows < parts.population_size).sum(), (~is_sound).sum()
+    counts = (x.astype(jnp.int32) for x in counts)
     return _Relocated(solutions, found, gradient, steps, *counts)
 
 
@@ -421,7 +460,7 @@ def _evaluated_again(
     parts: Parts, problem: Problem, state: SquadState, key: Key
 ) -> Evaluation:
     """As many as there are children, in turn: luck does not keep a place."""
-    n, count = parts.population_size, _num_children(parts, False)
+    n, count = parts.population_size, _crew(parts, False).num_children
     rows = (state.iteration * count + jnp.arange(count)) % n
     some = jax.tree.map(lambda x: x[rows], state.solutions)
     new = evaluation.evaluate(problem, some, key, parts.batch_size)
@@ -447,15 +486,9 @@ def has_gradient(problem: Problem, solutions: PyTree) -> bool:
     return is_so
 
 
-def _num_children(parts: Parts, is_climbing: bool) -> int:
-    return max(
-        1, parts.population_size // (CHILDREN if is_climbing else CHILDREN_ALONE)
-    )
-
-
 def _evaluations(parts: Parts, problem: Problem, is_climbing: bool) -> int:
-    """Of one iteration."""
-    children = _num_children(parts, is_climbing)
+    """Of one iteration with a round of children."""
+    children = _crew(parts, is_climbing).num_children
     if is_climbing:
         return parts.population_size + children
     return 2 * children if problem.is_stochastic else children

@@ -19,6 +19,7 @@ from jaxtyping import Array, Int, PyTree
 
 from softqd.experiment import checkpoint
 from softqd.experiment.result import COUNTS, Result, versions
+from softqd.experiment.watch import trouble
 from softqd.ops.checks import check_first_evaluation, check_solutions
 from softqd.ops.gpu import compiler_options
 from softqd.ops.level import level_of
@@ -63,13 +64,16 @@ class Loop:
         self._population = jax.jit(population)
         self._quality = jax.jit(lambda state: _quality_of(population(state)))
         self._place = jax.jit(lambda state: _place_of(population(state)))
-        self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
+        # What was spent, per seed.
+        self.counts: dict[str, list[int]] = {name: [0] * len(seeds) for name in COUNTS}
         self.iteration, self.evaluations_per_step = 0, 0
         self.seconds, self.compile_seconds = 0.0, 0.0
         self.seconds_per_step, self.num_chunks = 0.0, 0
         self.history: dict[str, list] = {}
-        self.levels: list[float] = []  # from where quality is measured, per seed
+        # From where quality is measured, per seed; None while nobody is there.
+        self.levels: list[float | None] = []
         self.is_sound = False
+        self.has_warned = False
 
     # --- starting -----------------------------------------------------------------
 
@@ -109,11 +113,11 @@ class Loop:
                 begin = start.compile(options)
             self.program = program.result()
             self.state = begin(init, key, solutions)
-            spent = np.asarray(self.state.init_evaluations).reshape(-1)[0]
-            self.counts["evaluations"] = int(spent)
+            for name in COUNTS:  # every seed spends the same here
+                spent = np.asarray(getattr(self.state, f"init_{name}", 0))
+                self.counts[name] = [int(spent.reshape(-1)[0])] * len(self.seeds)
             self.check_start()
-            problem = self.algorithm.problem
-            self.levels = [level_of(problem, q) for q in self.qualities()]
+            self._find_levels()
         if self.algorithm.plan is not None:
             limits = (num_iterations, max_evaluations)
             self.state = self.algorithm.plan(self.state, *limits)
@@ -143,10 +147,20 @@ class Loop:
         )[1]
         return program.lower(self.step, state, jnp.int32(0), many=self.is_many)
 
+    def _find_levels(self) -> None:
+        """Find levels among the first that are there; archives may start empty."""
+        qualities, old = self.qualities(), self.levels or [None] * len(self.seeds)
+        self.levels = [
+            level_of(self.algorithm.problem, q) if level is None else level
+            for q, level in zip(qualities, old, strict=True)
+        ]
+
     # --- advancing ----------------------------------------------------------------
 
     def advance(self, num_steps: int) -> None:
         """Run some iterations on the device and count what they cost."""
+        if None in self.levels:
+            num_steps = 1
         # Their buffers are given away.
         before = (
             [] if self.iteration else jax.tree.map(np.array, self._place(self.state))
@@ -161,15 +175,19 @@ class Loop:
         self._refuse_nonfinite(first_bad.reshape(-1, 2))
         self.is_sound = True
         self.iteration += num_steps
-        # Every seed spends the same.
-        spent_now = dict(zip(COUNTS, counts.reshape(-1, 3)[0].tolist(), strict=True))
-        self.counts = {name: self.counts[name] + spent_now[name] for name in COUNTS}
-        per_step = spent_now["evaluations"] // num_steps
+        by_seed = counts.reshape(-1, 3)
+        self.counts = {
+            name: (np.asarray(self.counts[name]) + by_seed[:, i]).tolist()
+            for i, name in enumerate(COUNTS)
+        }
+        # A method may spend less later on, and never more than in its first iteration.
+        per_step, per_gradient, _ = (by_seed.max(0) // num_steps).tolist()
         self.evaluations_per_step = max(self.evaluations_per_step, per_step)
-        per_gradient = spent_now["gradient_evaluations"] // num_steps
         self.seconds += spent
         self.seconds_per_step = spent / num_steps
         self.num_chunks += 1
+        if None in self.levels:
+            self._find_levels()
         # Where every member has a gradient; of fewer, all children may be rejected.
         if before and per_gradient >= before[0].shape[-1] > 1:
             self._warn_if_still(before)
@@ -195,9 +213,14 @@ class Loop:
         before = {name: getattr(self, name) for name in names}
         state = jax.tree.map(jnp.copy, self.state)
         self.advance(1)
-        if self.counts["evaluations"] > max_evaluations:
+        if self.evaluations > max_evaluations:
             self.state = state
             vars(self).update(before)
+
+    @property
+    def evaluations(self) -> int:
+        """Spent so far, by the seed that spent most."""
+        return max(self.counts["evaluations"])
 
     def steps_per_chunk(self) -> float:
         """Iterations that take about half a second."""
@@ -239,8 +262,28 @@ class Loop:
         row["mean_quality"] = [float(q.mean()) if q.size else math.nan for q in quality]
         row["max_quality"] = [float(q.max()) if q.size else math.nan for q in quality]
         row |= self._scalars() | self._measured()
+        if self.iteration and not self.has_warned:
+            self._warn_of_trouble()
         for name, value in row.items():
             self.history.setdefault(name, []).append(value)
+
+    def _warn_of_trouble(self) -> None:
+        """Say so, once, if a population cannot spread."""
+        quality, behavior, occupied = map(np.asarray, self._place(self.state))
+        if not self.is_many:
+            quality, behavior, occupied = quality[None], behavior[None], occupied[None]
+        for i, seed in enumerate(self.seeds):
+            keep = occupied[i]
+            # Who has no light to tell of does not need any.
+            level = self.levels[i] if hasattr(self.info, "lit") else None
+            found = trouble(quality[i][keep], behavior[i][keep], level)
+            if found and i not in self.failures:
+                of_seed = f" of seed {seed}" if self.is_many else ""
+                warnings.warn(
+                    f"after iteration {self.iteration}{of_seed}, {found}", stacklevel=2
+                )
+                self.has_warned = True
+                return
 
     def _scalars(self) -> dict[str, list[float]]:
         """Single numbers in the algorithm's info, beyond the counters, per seed."""
@@ -325,7 +368,7 @@ class Loop:
                 seed=self.seeds[i],
                 versions=versions(),
                 timings=timings,
-                quality_level=self.levels[i],
+                quality_level=self.levels[i] or 0.0,
             )
             for i, population in enumerate(self.populations())
         ]
@@ -336,7 +379,7 @@ def _quality_of(population: Population) -> tuple[Any, Any]:
 
 
 def _place_of(population: Population) -> list[Any]:
-    return [population.quality, population.behavior]
+    return [population.quality, population.behavior, population.occupied]
 
 
 def _init(init: Callable, key: Any, solutions: PyTree | None, many: bool) -> PyTree:

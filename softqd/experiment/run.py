@@ -78,8 +78,8 @@ def run(
         >>> problem = softqd.problems.sphere(solution_dim=16)
         >>> algorithm = softqd.squad(problem, population_size=32)
         >>> result = softqd.run(algorithm, seed=1, num_iterations=20)
-        >>> result.history["evaluations"][-1].item()  # 5 * 32 + 20 * (32 + 2)
-        840
+        >>> result.history["evaluations"][-1].item()  # 5 * 32 + 20 * (32 + 4)
+        880
     """
     is_many = not isinstance(seed, (int, np.integer))
     seeds = [int(s) for s in seed] if is_many else [int(seed)]
@@ -153,7 +153,7 @@ class _Limits(NamedTuple):
         if self.num_iterations is not None:
             left = self.num_iterations - loop.iteration
         if self.max_evaluations is not None:
-            spare = self.max_evaluations - loop.counts["evaluations"]
+            spare = self.max_evaluations - loop.evaluations
             left = min(left, spare // max(1, loop.evaluations_per_step))
         if self.max_seconds is not None and loop.seconds >= self.max_seconds:
             return 0
@@ -168,7 +168,7 @@ class _Limits(NamedTuple):
 
     def share_done(self, loop: Loop) -> float:
         """How far the run is towards its nearest limit, from 0 to 1."""
-        spent = (loop.iteration, loop.counts["evaluations"], loop.seconds)
+        spent = (loop.iteration, loop.evaluations, loop.seconds)
         return max(
             min(1.0, now / limit) if limit else 1.0
             for now, limit in zip(spent, self, strict=True)

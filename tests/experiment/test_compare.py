@@ -88,8 +88,8 @@ def test_a_run_is_what_run_gives(kept):
 
 def test_budgets_and_the_papers_count(kept):
     squad, other = (kept[1].algorithms[name].values for name in ALGORITHMS)
-    # 5 times 16 at the start, and 16 and a child an iteration: 18 fit into 400.
-    assert squad["evaluations"] == squad["paper_evaluations"] == [80 + 18 * 17] * 3
+    # 5 times 16 at the start, and 16 and two children an iteration: 17 fit into 400.
+    assert squad["evaluations"] == squad["paper_evaluations"] == [80 + 17 * 18] * 3
     assert other["evaluations"] == other["paper_evaluations"] == [8 + 49 * 8] * 3
     assert kept[1].evaluations == 400
 
@@ -291,7 +291,7 @@ def test_damaged_files_are_named(copy):
         ({"problem": "spere"}, "did you mean 'sphere'"),
         (
             {"evaluations": 15},
-            r"no algorithm can run.* squad: .* 80 \+ 17; toys:climb: .* 8 \+ 8",
+            r"no algorithm can run.* squad: .* 80 \+ 18; toys:climb: .* 8 \+ 8",
         ),
         ({"evaluations": 0}, "evaluations must be a whole number at least 1"),
         ({"jobs": 0}, "jobs must be a whole number at least 1"),

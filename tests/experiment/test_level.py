@@ -118,3 +118,14 @@ def test_files_of_a_run_are_measured_from_its_level(tmp_path, monkeypatch, capsy
     assert json.loads(again.read_text())["qvs"] == first["qvs"] > 0
     assert cli.invoke(["evaluate", file, "--level", "-50", "--json", str(again)]) == 0
     assert json.loads(again.read_text())["qvs"] > first["qvs"]
+
+
+@pytest.mark.parametrize("log_every", [1, 4])
+def test_an_archive_that_starts_empty_has_the_level_of_its_first_elites(log_every):
+    settings = {"num_emitters": 1, "batch_size": 8, "cells": 16}
+    algorithm = softqd.cma_mega(loss(), **settings)
+    first = softqd.run(algorithm, num_iterations=1).population.compact()
+    found = softqd.run(algorithm, num_iterations=4, log_every=log_every)
+    expected = float(np.quantile(np.asarray(first.quality), 0.1))
+    assert found.quality_level == pytest.approx(expected, rel=1e-5)
+    assert expected < 0

@@ -42,7 +42,7 @@ def test_bad_seeds_are_refused(text):
 def test_the_smallest_preset_is_everyones_budget():
     _, methods = methods_of("lp-easy", ["squad", "dns", "cma_mega"], [])
     budget, methods = with_budgets(methods, None)
-    # SQUAD 5 * 1024 + 1878 * 1088, DNS 1024 + 8000 * 128, CMA-MEGA 1900 * 15 * 36
+    # SQUAD 5 * 1024 + 1774 * 1152, DNS 1024 + 8000 * 128, CMA-MEGA 1900 * 15 * 36
     assert budget == 1024 + 8000 * 128
     for method in methods:
         assert method.config["run"]["evaluations"] == budget
@@ -52,7 +52,7 @@ def test_the_smallest_preset_is_everyones_budget():
 def test_costs_are_what_runs_count():
     settings = ["squad.population_size=32"]
     _, methods = methods_of(make_bowl(), ["squad"], settings)
-    assert cost_of(methods[0].algorithm) == Cost(5 * 32, 32 + 2)
+    assert cost_of(methods[0].algorithm) == Cost(5 * 32, 32 + 4)
 
 
 def test_settings_reach_their_owner():
@@ -71,7 +71,7 @@ def test_a_budget_below_one_iteration_leaves_a_method_out():
     _, methods = methods_of(make_bowl(), ["squad", "dns"], settings)
     _, (squad, dns) = with_budgets(methods, 100)
     assert squad.algorithm is None
-    assert "320 + 68" in squad.error
+    assert "320 + 72" in squad.error
     assert dns.algorithm is not None
 
 

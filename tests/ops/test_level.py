@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import softqd
-from softqd.ops.level import declared_level, first_level
+from softqd.ops.level import declared_level, first_level, within_fences
 
 
 def problem(**settings):
@@ -29,6 +29,24 @@ def test_one_terrible_solution_does_not_matter():
     assert level == pytest.approx(-0.8)
     quality[0] = -1e6
     assert float(first_level(problem(), jnp.asarray(quality))) == pytest.approx(-0.8)
+
+
+def test_many_terrible_solutions_do_not_matter():
+    """Energies over twenty orders of magnitude: most are set aside."""
+    good = np.linspace(-2.0, 1.0, 31)
+    terrible = -np.logspace(2, 20, 40)
+    level = first_level(problem(), jnp.asarray(np.r_[terrible, good], jnp.float32))
+    assert float(level) == -2.0
+    # Few of them: the quantile of all.
+    level = first_level(problem(), jnp.asarray(np.r_[terrible[:2], good], jnp.float32))
+    assert float(level) == pytest.approx(np.quantile(np.r_[terrible[:2], good], 0.1))
+
+
+def test_nothing_is_set_aside_among_the_ordinary():
+    rng = np.random.default_rng(0)
+    for quality in (rng.normal(size=500), rng.random(500), -np.ones(9)):
+        found = within_fences(jnp.asarray(quality, jnp.float32))
+        np.testing.assert_array_equal(found, quality.astype(np.float32))
 
 
 def test_a_constant_moves_the_level_with_the_quality():

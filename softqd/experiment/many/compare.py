@@ -76,8 +76,8 @@ def compare(
         >>> found = softqd.compare(
         ...     "sphere", ["squad"], seeds=2, evaluations=500, settings=small
         ... )
-        >>> found.algorithms["squad"].values["evaluations"]  # 5 * 64 + 2 * (64 + 4)
-        [456, 456]
+        >>> found.algorithms["squad"].values["evaluations"]  # 5 * 64 + 2 * (64 + 8)
+        [464, 464]
     """
     wanted = check_seeds(seeds)
     if evaluations is not None:

@@ -35,6 +35,16 @@ class LaneState(NamedTuple):
     numbers: Float[Array, " k"]
     inner: PyTree
 
+    @property
+    def init_gradient_evaluations(self) -> Int[Array, ""] | int:
+        """Of the algorithm; 0 if it counts none."""
+        return getattr(self.inner, "init_gradient_evaluations", 0)
+
+    @property
+    def init_vector_jacobian_products(self) -> Int[Array, ""] | int:
+        """Of the algorithm; 0 if it counts none."""
+        return getattr(self.inner, "init_vector_jacobian_products", 0)
+
 
 class Stack(NamedTuple):
     """Methods that can advance together.
