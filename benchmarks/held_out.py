@@ -8,25 +8,20 @@ look at it. All have negative quality, as losses and energies have.
 
 Usage: python benchmarks/held_out.py [--evaluations 200000] [--seeds 3]
            [--algorithms squad,dns,dns_g,cma_mega] [--problems curves,routes,clusters]
-           [--invariance]
 
-Prints a comparison of algorithms with their defaults at equal evaluations; with
-``--invariance`` the default SQUAD alone, where units of solutions and the first guess
-of a step are a thousand times smaller and larger.
+Prints a comparison of algorithms with their defaults at equal evaluations.
+squad_range.py has the default SQUAD alone, in other units and from other guesses.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import softqd
-from softqd.algorithms import _squad, _steps
 
 # A few points of an unknown curve, and where nobody has looked.
 _SEEN_AT = np.array([-0.9, -0.5, 0.0, 0.4, 0.8], np.float32)
@@ -131,35 +126,12 @@ PROBLEMS = {"curves": curves, "routes": routes, "clusters": clusters}
 SHOWN = ("mean_quality", "qvs", "qd_score", "coverage", "soft_qd_score")
 
 
-def in_other_units(problem: softqd.Problem, unit: float) -> softqd.Problem:
-    """The same problem, its solutions written in another unit."""
-    return dataclasses.replace(
-        problem,
-        evaluate=lambda y: problem.evaluate(jax.tree.map(lambda x: x / unit, y)),
-        sample=lambda key: jax.tree.map(lambda x: x * unit, problem.sample(key)),
-    )
-
-
 def show(name: str, found: softqd.Comparison) -> None:
     """One row per algorithm: means and standard errors."""
     for algorithm in found.algorithms:
         rows = [found.statistics[metric]["algorithms"][algorithm] for metric in SHOWN]
         text = "  ".join(f"{row['mean']:10.4g} ±{row['stderr']:8.2g}" for row in rows)
         print(f"{name:10} {algorithm:10} {text}", flush=True)
-
-
-def invariance(name: str, problem: softqd.Problem, settings: dict) -> None:
-    """The default, its units and its first guess changed."""
-    show(name, softqd.compare(problem, ["squad"], **settings))
-    for unit in (1e-3, 1e3):
-        found = softqd.compare(in_other_units(problem, unit), ["squad"], **settings)
-        show(f"unit {unit:g}", found)
-    for factor in (1e-3, 1e3):
-        _squad.measured_steps = functools.partial(
-            _steps.measured_steps, factor * _steps.GUESS
-        )
-        show(f"guess {factor:g}", softqd.compare(problem, ["squad"], **settings))
-    _squad.measured_steps = _steps.measured_steps
 
 
 def main() -> None:
@@ -169,19 +141,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--algorithms", default="squad,dns,dns_g,cma_mega")
     parser.add_argument("--problems", default="curves,routes,clusters")
-    parser.add_argument("--invariance", action="store_true")
     options = parser.parse_args()
     settings = {"seeds": options.seeds, "evaluations": options.evaluations}
     print(" " * 22 + "  ".join(f"{metric:>20}" for metric in SHOWN))
     for name in options.problems.split(","):
         problem = PROBLEMS[name]()
-        if options.invariance:
-            invariance(name, problem, settings)
-        else:
-            names = options.algorithms.split(",")
-            found = softqd.compare(problem, names, **settings)
-            print(f"{name}: quality is measured from {found.quality_level:.4g}")
-            show(name, found)
+        found = softqd.compare(problem, options.algorithms.split(","), **settings)
+        print(f"{name}: quality is measured from {found.quality_level:.4g}")
+        show(name, found)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,53 @@
-"""The default SQUAD over sizes and budgets: nothing may collapse.
+"""The default SQUAD where something changes that should not matter, or only help.
 
-Usage: python benchmarks/squad_range.py [--sizes 128,512,2048,8192]
-           [--budgets 50,200,1000,5000] [--problems lp-easy,arm,hill]
+Usage: python benchmarks/squad_range.py [--changes units,guesses,budgets,sizes]
+           [--problems lp-easy,arm,ic-small,curves,routes,hill] [--seeds 10] [--jobs 1]
 
-Sizes run 500 iterations, budgets 1024 solutions. `hill` is a quality that falls with
-the distance from a point, with two behaviors that have no bounds. Prints mean and
-lowest quality, Vendi score and coverage where there are bounds, and the standard
-deviations of the behaviors over those of the first population. 8192 solutions want a
-GPU.
+- units: solutions written in units a thousand times smaller and larger;
+- guesses: the first guess of a step's length as many times smaller and larger;
+- budgets: from .2 to 10 times the evaluations;
+- sizes: 128 to 8192 solutions for 500 iterations.
+
+Prints QD score on 512 cells (1024 on `ic-small`), QVS, mean quality and coverage, with
+standard errors over seeds, quality measured from one level per problem. `hill` has two
+behaviors without bounds: instead of the QD score, the Soft QD Score at one sigma.
+`curves` and `routes` are held out (see held_out.py). The changes of sizes and budgets,
+and `ic-small`, want a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import functools
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple
 
+import held_out
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import softqd
+from softqd.algorithms import _squad, _steps
 from softqd.experiment import config as configs
+from softqd.ops.level import level_of
+
+# Evaluations of a run, those of the presets where there is one.
+BUDGETS = {"curves": 200_000, "routes": 200_000, "clusters": 200_000, "hill": 500_000}
+SIZES = (128, 512, 1024, 2048, 8192)
+TIMES = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+FACTORS = (1e-3, 1.0, 1e3)
+_NUM_FIRST = 1024
+
+
+class Case(NamedTuple):
+    """One row of the table."""
+
+    problem: str
+    change: str
+    value: float
 
 
 def hill() -> softqd.Problem:
@@ -32,45 +60,116 @@ def hill() -> softqd.Problem:
     return softqd.Problem(evaluate, lambda key: jax.random.normal(key, (8,)))
 
 
-def problem_of(name: str) -> softqd.Problem:
-    """A problem by its preset's name, or the hill."""
-    return hill() if name == "hill" else configs.build_problem(configs.from_name(name))
+def problem_of(name: str) -> tuple[softqd.Problem, int, dict[str, Any]]:
+    """A problem, the evaluations of a run, and settings of its preset."""
+    if name in BUDGETS:
+        build = {**held_out.PROBLEMS, "hill": hill}[name]
+        return build(), BUDGETS[name], {}
+    config = configs.from_name(name)
+    size = config["algorithm"].get("population_size", 1024)
+    evaluations = 5 * size + config["run"]["iterations"] * (size + size // 8)
+    return configs.build_problem(config), evaluations, {"population_size": size}
 
 
-def measure(problem: softqd.Problem, size: int, budget: int) -> str:
-    """One run, as a row."""
-    algorithm = softqd.squad(problem, population_size=size)
-    first = algorithm.population(jax.jit(algorithm.init)(jax.random.key(0)))
-    found = softqd.run(algorithm, num_iterations=budget, log_every=budget).population
-    behavior = np.asarray(found.behavior)
-    growth = behavior.std(0) / np.asarray(first.behavior).std(0)
-    bounds = problem.bounds(behavior.shape[1])
-    text = f"{found.quality.mean():7.2f} {found.quality.min():7.2f}"
-    if np.isfinite(bounds).all():
-        scores = softqd.metrics.evaluate_population(found, bounds)
-        text += f" {scores['vendi_score']:7.2f} {100 * scores['coverage']:6.1f}%"
-    else:
-        text += f" {'':15}"
-    return f"{text}   {growth.min():.2f} to {growth.max():.2f}"
+def in_other_units(problem: softqd.Problem, unit: float) -> softqd.Problem:
+    """The same problem, its solutions written in another unit."""
+    return dataclasses.replace(
+        problem,
+        evaluate=lambda y: problem.evaluate(jax.tree.map(lambda x: x / unit, y)),
+        sample=lambda key: jax.tree.map(lambda x: x * unit, problem.sample(key)),
+    )
+
+
+def cases(changes: list[str], problems: list[str]) -> list[Case]:
+    """All rows."""
+    values = {"units": FACTORS, "guesses": FACTORS, "budgets": TIMES, "sizes": SIZES}
+    return [Case(p, c, v) for p in problems for c in changes for v in values[c]]
+
+
+def run(case: Case, seeds: list[int]) -> list[softqd.Result]:
+    """All seeds of a row."""
+    problem, evaluations, settings = problem_of(case.problem)
+    limits: dict[str, Any] = {"num_iterations": None, "max_evaluations": evaluations}
+    guess = _steps.GUESS
+    match case.change:
+        case "units":
+            problem = in_other_units(problem, case.value)
+        case "guesses":
+            guess *= case.value
+        case "budgets":
+            limits["max_evaluations"] = round(case.value * evaluations)
+        case "sizes":
+            settings = {"population_size": int(case.value)}
+            limits = {"num_iterations": 500}
+    _squad.measured_steps = functools.partial(_steps.measured_steps, guess)
+    algorithm = softqd.squad(problem, **settings)
+    return softqd.run(algorithm, seed=seeds, log_every=10**9, **limits)
+
+
+@functools.cache
+def first_population(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Qualities and behaviors of random solutions, for one level and one scale."""
+    problem, *_ = problem_of(name)
+    keys = jax.random.split(jax.random.key(0), _NUM_FIRST)
+
+    def one(key):
+        return problem.evaluate(problem.sample(key))
+
+    all_of = jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=64))
+    quality, behavior = all_of(keys)
+    return np.asarray(quality), np.asarray(behavior)
+
+
+def measure(problem: softqd.Problem, name: str, result: softqd.Result) -> list[float]:
+    """QD score or Soft QD Score, QVS, mean quality and coverage."""
+    quality, first = first_population(name)
+    level = level_of(problem, quality)
+    light = np.maximum(np.asarray(result.population.quality) - level, 0.0)
+    behavior = np.asarray(result.population.behavior)
+    low, high = problem.bounds(behavior.shape[1])
+    mean = float(result.population.quality.mean())
+    if not np.isfinite([low, high]).all():
+        scaled = behavior / first.std(0)
+        score = softqd.soft_qd_score(light, scaled, 0.1)
+        return [float(score.value), np.nan, mean, np.nan]
+    unit = (behavior - low) / (high - low)
+    cells = 1024 if name.startswith("ic") else 512
+    centroids = softqd.metrics.cvt_centroids(cells, behavior.shape[1], seed=3)
+    return [
+        float(softqd.metrics.qd_score(light, unit, centroids)),
+        float(softqd.metrics.quality_vendi_score(light, unit)),
+        mean,
+        100 * float(softqd.metrics.coverage(unit, centroids)),
+    ]
+
+
+def row(case: Case, num_seeds: int) -> str:
+    """Run and measure a row."""
+    problem, *_ = problem_of(case.problem)
+    found = run(case, list(range(num_seeds)))
+    table = np.array([measure(problem, case.problem, result) for result in found])
+    error = table.std(0, ddof=1) / np.sqrt(num_seeds) if num_seeds > 1 else 0 * table[0]
+    numbers = "  ".join(
+        f"{m:9.4g} ±{e:7.2g}" for m, e in zip(table.mean(0), error, strict=True)
+    )
+    return f"{case.problem:9} {case.change:8} {case.value:7g}  {numbers}"
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print, each row as soon as it is there."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="128,512,2048,8192")
-    parser.add_argument("--budgets", default="50,200,1000,5000")
-    parser.add_argument("--problems", default="lp-easy,arm,hill")
+    parser.add_argument("--changes", default="units,guesses,budgets,sizes")
+    parser.add_argument("--problems", default="lp-easy,arm,ic-small,curves,routes,hill")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
-    sizes, budgets = (
-        [int(x) for x in text.split(",") if x]
-        for text in (options.sizes, options.budgets)
-    )
-    runs = [(size, 500) for size in sizes] + [(1024, budget) for budget in budgets]
-    print("problem solutions iterations: mean, lowest quality, Vendi, coverage, growth")
-    for name in options.problems.split(","):
-        problem = problem_of(name)
-        for size, budget in runs:
-            print(f"{name:8} {size:5} {budget:5}", measure(problem, size, budget))
+    table = cases(options.changes.split(","), options.problems.split(","))
+    print("problem change value: QD score, QVS, mean quality, coverage in percent")
+    with ProcessPoolExecutor(
+        options.jobs, mp_context=multiprocessing.get_context("spawn")
+    ) as pool:
+        for text in pool.map(row, table, [options.seeds] * len(table)):
+            print(text, flush=True)
 
 
 if __name__ == "__main__":

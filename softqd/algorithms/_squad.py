@@ -382,6 +382,16 @@ def _crew(parts: Parts, is_climbing: bool) -> Relocation:
     return relocation(parts.population_size, is_alone=not is_climbing)
 
 
+class _Children(NamedTuple):
+    """A round of children."""
+
+    solutions: PyTree
+    found: Evaluation
+    parents: Int[Array, " c"]  # their rows
+    rows: Int[Array, " c"]  # that children take; n where they take none
+    rejected: Int[Array, ""]
+
+
 def _relocate(
     parts: Parts,
     problem: Problem,
@@ -391,28 +401,42 @@ def _relocate(
     inherited: tuple[PyTree, Any],
     key: Key,
 ) -> _Relocated:
-    """A round of children, if one is due."""
-    if not state.steps:
-        return _round(parts, problem, state, crew, moved, inherited, key)
-    none = jnp.int32(0)
-    return jax.lax.cond(
-        is_due(state.children),
-        lambda: _round(parts, problem, state, crew, moved, inherited, key),
-        lambda: _Relocated(moved.solutions, moved.found, *inherited, none, none),
+    """Put children, if a round of them is due, where they fill places better."""
+    gradient, steps = inherited
+
+    def make() -> _Children:
+        return _make_children(parts, problem, state, crew, moved, key)
+
+    def none() -> _Children:
+        shapes = jax.eval_shape(make)
+        empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        return empty._replace(rows=jnp.full_like(empty.rows, parts.population_size))
+
+    # Only children pass through the branch: where seeds run together it computes both.
+    young = jax.lax.cond(is_due(state.children), make, none) if steps else make()
+
+    def put(old, new):
+        return old.at[young.rows].set(new.astype(old.dtype), mode="drop")
+
+    solutions, found = jax.tree.map(
+        put, (moved.solutions, moved.found), (young.solutions, young.found)
     )
+    if steps:  # the parent's gradient and moments come along
+        own = gradient, steps.moments, steps.caution
+        own = jax.tree.map(lambda x: put(x, x[young.parents]), own)
+        gradient, steps = own[0], steps._replace(moments=own[1], caution=own[2])
+    relocated = (young.rows < parts.population_size).sum()
+    return _Relocated(solutions, found, gradient, steps, relocated, young.rejected)
 
 
-def _round(
+def _make_children(
     parts: Parts,
     problem: Problem,
     state: SquadState,
     crew: Relocation,
     moved: _Moved,
-    inherited: tuple[PyTree, Any],
     key: Key,
-) -> _Relocated:
-    """Make children, and let them take the places that they fill better."""
-    gradient, steps = inherited
+) -> _Children:
     propose_key, evaluate_key = jax.random.split(key)
     children, parents = crew.propose(propose_key, moved.solutions)
     children = reflected(problem, children)
@@ -427,20 +451,7 @@ def _round(
     places = Places(moved.z, light(moved.found.quality))
     theirs = Places(z, jnp.where(is_sound, light(new.quality), 0.0))
     rows = crew.compete(places, theirs, state.gamma_sq)
-
-    def put(old, young):
-        return old.at[rows].set(young.astype(old.dtype), mode="drop")
-
-    solutions, found = jax.tree.map(
-        put, (moved.solutions, moved.found), (children, new)
-    )
-    if state.steps:  # the parent's gradient and moments come along
-        own = gradient, steps.moments, steps.caution
-        own = jax.tree.map(lambda x: put(x, x[parents]), own)
-        gradient, steps = own[0], steps._replace(moments=own[1], caution=own[2])
-    counts = (rows < parts.population_size).sum(), (~is_sound).sum()
-    counts = (x.astype(jnp.int32) for x in counts)
-    return _Relocated(solutions, found, gradient, steps, *counts)
+    return _Children(children, new, parents, rows, (~is_sound).sum())
 
 
 def _refreshed(parts: Parts, problem: Problem, state: SquadState, key: Key) -> _Moved:
