@@ -55,6 +55,10 @@ from softqd.types import Algorithm, Evaluation, Key, Population, Problem
 
 # Iterations that schedules take a run for whose length is not known.
 HORIZON = 1000
+# Schedules take at most so many iterations, the last of a run: what comes before is
+# spent on spreading. Polished for longer, solutions draw back from the rim of what can
+# be reached.
+POLISH = 2000
 # Caution after a step that led nowhere, and after one that did not.
 _HELD, _FREED = 0.5, 1.2
 
@@ -283,8 +287,7 @@ def _step(
 ) -> tuple[SquadState, SquadInfo]:
     n, is_climbing = parts.population_size, bool(state.steps)
     key, step_key, children_key = jax.random.split(state.key, 3)
-    progress = state.iteration / jnp.maximum(state.horizon - 1, 1)
-    progress = jnp.clip(progress, 0.0, 1.0).astype(state.pace.dtype)
+    progress = progress_at(state.iteration, state.horizon).astype(state.pace.dtype)
     to_z = coordinates(problem, state.behavior)
     if is_climbing:
         moved, inherited = _take_step(parts, problem, state, step_key, progress)
@@ -327,6 +330,20 @@ def _step(
         stepped_back=moved.stepped_back,
     )
     return new_state, info
+
+
+def progress_at(
+    iteration: Int[Array, ""] | int, horizon: Int[Array, ""] | int
+) -> Float[Array, ""]:
+    """How far schedules are, from 0 to 1, in an iteration of a run of this length.
+
+    Examples:
+        >>> [float(progress_at(i, 101)) for i in (0, 50, 100, 200)]
+        [0.0, 0.5, 1.0, 1.0]
+    """
+    length = jnp.minimum(horizon, POLISH)
+    done = iteration - (horizon - length)
+    return jnp.clip(done / jnp.maximum(length - 1, 1), 0.0, 1.0)
 
 
 def _take_step(

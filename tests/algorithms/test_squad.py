@@ -310,6 +310,11 @@ def test_the_schedule_follows_a_budget_of_evaluations():
 # --- what is not finite -------------------------------------------------------------
 
 
+def test_long_runs_spread_first_and_polish_last():
+    found = [float(_squad.progress_at(i, 10_000)) for i in (0, 8000, 8999.5, 9999)]
+    assert found == pytest.approx([0.0, 0.0, 0.5, 1.0], abs=1e-6)
+
+
 def test_solutions_step_back_from_where_nothing_is_finite():
     def evaluate(x):
         return jnp.where(x[0] < 1.0, 1.0 + x[0], jnp.nan), jnp.tanh(x[:2])
