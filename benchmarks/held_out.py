@@ -1,7 +1,7 @@
 """Problems that no setting of SQUAD is chosen on.
 
-`curves` was written down before the default was tuned, `routes` before its last
-settings were; no run on them decides about it: what the default reaches here is what a
+`curves` was written down before the default was tuned, `routes` before the length of
+polishing was chosen, the last setting; no run on them decides about it: what the default reaches here is what a
 stranger may expect. `clusters` was one of them until it showed that the level was of no
 use where most of a first population is hopeless; the rule for that was found with a
 look at it. All have negative quality, as losses and energies have.
