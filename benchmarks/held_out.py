@@ -1,10 +1,11 @@
 """Problems that no setting of SQUAD is chosen on.
 
 `curves` was written down before the default was tuned, `routes` before the length of
-polishing was chosen, the last setting; no run on them decides about it: what the default reaches here is what a
-stranger may expect. `clusters` was one of them until it showed that the level was of no
-use where most of a first population is hopeless; the rule for that was found with a
-look at it. All have negative quality, as losses and energies have.
+polishing was chosen, the last setting; no run on them decides about it: what the
+default reaches here is what a stranger may expect. `clusters` was one of them until it
+showed that the level was of no use where most of a first population is hopeless; the
+rule for that was found with a look at it. All have negative quality, as losses and
+energies have.
 
 Usage: python benchmarks/held_out.py [--evaluations 200000] [--seeds 3]
            [--algorithms squad,dns,dns_g,cma_mega] [--problems curves,routes,clusters]
