@@ -25,6 +25,10 @@ from softqd.types import Problem
 # The target falls by this factor from the first iteration to the last: spread, then
 # polish.
 ANNEALING = 9.0
+# From so many solutions on, the target grows with the root of their number. At one
+# overlap more solutions lie closer and reach no farther; at one bandwidth the overlap
+# would grow with their number. Half of each.
+MANY = 1024
 # Limits of gamma_sq, in squared standard deviations of the population.
 GAMMA_LIMITS = (1e-8, 1e4)
 # A behavior's scale is at least this part of its bounded range, or of its largest value
@@ -50,17 +54,22 @@ class Bandwidth(NamedTuple):
     update: Callable
 
 
-def steered_bandwidth(overlap: float, num_neighbors: int) -> Bandwidth:
+def steered_bandwidth(
+    overlap: float, num_neighbors: int, population_size: int
+) -> Bandwidth:
     """Steer the bandwidth so that the population's overlap meets a target.
 
     Args:
-        overlap: The target of the last iteration; `ANNEALING` times as high at first,
-            and at most half of what coinciding solutions have.
+        overlap: The target of the last iteration, of up to `MANY` solutions;
+            `ANNEALING` times as high at first, and at most half of what coinciding
+            solutions have.
         num_neighbors: How many others repel a solution, at least 1.
+        population_size: Number of solutions.
     """
+    last = overlap * max(population_size / MANY, 1.0) ** 0.5
 
     def target(progress):
-        return jnp.minimum(annealed(overlap, ANNEALING, progress), num_neighbors / 2)
+        return jnp.minimum(annealed(last, ANNEALING, progress), num_neighbors / 2)
 
     def init(z):
         return first_gamma_sq(z, num_neighbors, target(0.0))

@@ -58,7 +58,7 @@ HORIZON = 1000
 # Schedules take at most so many iterations, the last of a run: what comes before is
 # spent on spreading. Polished for longer, solutions draw back from the rim of what can
 # be reached.
-POLISH = 2000
+POLISH = 1200
 # Caution after a step that led nowhere, and after one that did not.
 _HELD, _FREED = 0.5, 1.2
 
@@ -116,7 +116,7 @@ def squad(
     problem: Problem,
     *,
     population_size: int = 1024,
-    overlap: float = 0.15,
+    overlap: float = 0.12,
     num_neighbors: int = 8,
     gamma_sq: float | None = None,
     optimizer: optax.GradientTransformation | None = None,
@@ -138,7 +138,8 @@ def squad(
         population_size: N, at least 2.
         overlap: Diversity against quality: how much a solution and its neighbors
             overlap at the end of a run. Higher is more diverse, lower of higher
-            quality; needs no change between problems.
+            quality; needs no change between problems. With more than 1024 solutions it
+            is higher by the root of their number, so that more of them reach farther.
         num_neighbors: How many others repel a solution, at least 1.
         gamma_sq: Squared bandwidth, in squared standard deviations of the population.
             None: it sets itself, so that the overlap is met.
@@ -171,7 +172,7 @@ def squad(
         population_size=population_size,
         batch_size=min(batch_size or population_size, population_size),
         num_neighbors=others,
-        bandwidth=steered_bandwidth(overlap, others)
+        bandwidth=steered_bandwidth(overlap, others, population_size)
         if steered
         else fixed_bandwidth(gamma_sq),
         pace=steered_pace(),

@@ -39,13 +39,17 @@ def test_first_bandwidth_gives_the_target():
 
 
 @pytest.mark.parametrize("progress", [0.0, 1.0])
-def test_steering_reaches_the_target_where_neighbors_are_at_one_distance(progress):
-    gamma_sq, dist_sq, bandwidth = jnp.float32(0.7), 2.0, steered_bandwidth(0.4, 8)
+@pytest.mark.parametrize(("size", "more"), [(9, 1.0), (1024, 1.0), (4096, 2.0)])
+def test_steering_reaches_the_target_where_neighbors_are_at_one_distance(
+    progress, size, more
+):
+    gamma_sq, dist_sq = jnp.float32(0.7), 2.0
+    bandwidth = steered_bandwidth(0.4, 8, size)
     for _ in range(12):
         overlap = 8 * jnp.exp(-dist_sq / gamma_sq)
         gamma_sq = bandwidth.update(gamma_sq, overlap, progress)
     # At most half of what coinciding solutions have.
-    wanted = min(0.4 * ANNEALING ** (1 - progress), 4.0)
+    wanted = min(0.4 * more * ANNEALING ** (1 - progress), 4.0)
     assert float(8 * jnp.exp(-dist_sq / gamma_sq)) == pytest.approx(wanted, rel=1e-3)
 
 

@@ -226,7 +226,7 @@ def protected_cases() -> tuple[Case, ...]:
     return tuple(cases)
 
 
-OVERLAPS, _OVERLAP = (0.015, 0.05, 0.15, 0.5, 1.5), 0.15  # the default
+OVERLAPS, _OVERLAP = (0.012, 0.04, 0.12, 0.4, 1.2), 0.12  # the default
 
 
 def _default_case(preset: str, label: str, settings: tuple[str, ...] = ()) -> Case:
