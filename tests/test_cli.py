@@ -246,7 +246,10 @@ def interrupt_run(folder, awaited):
         while not awaited.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+        try:
+            process.wait(timeout=120)
+        finally:
+            process.kill()  # nothing of it is left behind, whatever happened
     assert process.returncode == 130
     assert "continue with the same command and --resume" in log.read_text()
 

@@ -356,7 +356,7 @@ def _take_step(
         The population, and gradients and steps that go with it.
     """
     updates, steps = parts.steps.update(
-        state.gradient, state.steps, state.solutions, progress
+        state.gradient, state.steps, state.solutions, progress, state.horizon
     )
     updates = jax.tree.map(lambda u: u * state.pace.astype(u.dtype), updates)
     proposed = jax.tree.map(

@@ -3,8 +3,9 @@
 A coordinate's unit is its spread in the first population, so that the units of
 solutions do not matter. How many units a step has is measured once, by trying: a
 gradient promises that quality rises by so much per unit, and steps are a fixed part of
-the length up to which it keeps a quarter of its promise. Directions are Adam's. Steps
-shorten in the second half of a run.
+the length up to which it keeps a quarter of its promise: a tenth, or more where a run
+is too short to get far in steps of a tenth. Directions are Adam's. Steps shorten in the
+second half of a run, to the same length in runs of any number of iterations.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.types import Key
 
 # Steps are this part of the length up to which a gradient keeps so much of its promise.
 PART, PROMISE = 1 / 10, 0.25
-# Steps keep their length for this part of a run; then they shorten to this part of it.
+# Steps keep their length for this part of a run; then they shorten to this part of a
+# plain step.
 HOLD, LAST = 0.5, 0.1
+# Runs of fewer iterations take longer steps, so that solutions get as far; up to so many
+# times longer.
+UNHURRIED, LONGER = 900, 4.0
 # Lengths are first tried around this one; steps are a part of it where quality has no
 # gradient at the start.
 GUESS = 0.2
@@ -60,7 +65,8 @@ class Steps(NamedTuple):
 
     Attributes:
         init: ``(key, start) -> state``.
-        update: ``(gradient, state, solutions, progress) -> (updates, state)``, upwards.
+        update: ``(gradient, state, solutions, progress, horizon) -> (updates, state)``,
+            upwards.
         num_trials: How often ``init`` evaluates the first population.
     """
 
@@ -86,10 +92,10 @@ def measured_steps(guess: float = GUESS) -> Steps:
             length=PART * promising_length(key, start, unit, guess),
         )
 
-    def update(gradient, state, solutions, progress):
+    def update(gradient, state, solutions, progress, horizon):
         in_units = jax.tree.map(lambda g, u: g * u[None], gradient, state.unit)
         directions, moments = jax.vmap(adam.update)(in_units, state.moments)
-        length = state.length * shortened(progress) * state.caution
+        length = state.length * schedule(progress, horizon) * state.caution
 
         def scaled(direction, unit):
             each = length.reshape((-1,) + (1,) * unit.ndim)
@@ -101,10 +107,24 @@ def measured_steps(guess: float = GUESS) -> Steps:
     return Steps(init, update, len(WIDTHS))
 
 
-def shortened(progress: Float[Array, ""]) -> Float[Array, ""]:
-    """The length of steps, as a part of the first: 1 at first, `LAST` at the end."""
+def schedule(
+    progress: Float[Array, ""], horizon: Int[Array, ""] | int
+) -> Float[Array, ""]:
+    """The length of steps, as a multiple of a plain step.
+
+    Args:
+        progress: Of the schedules, from 0 to 1.
+        horizon: Iterations of the run.
+
+    Examples:
+        >>> [round(float(schedule(p, 900)), 2) for p in (0.0, 0.5, 1.0)]
+        [1.0, 1.0, 0.1]
+        >>> [round(float(schedule(p, 450)), 2) for p in (0.0, 0.5, 1.0)]
+        [2.0, 2.0, 0.1]
+    """
+    first = jnp.clip(UNHURRIED / jnp.maximum(horizon, 1), 1.0, LONGER)
     late = jnp.clip((progress - HOLD) / (1.0 - HOLD), 0.0, 1.0)
-    return 1.0 - (1.0 - LAST) * late
+    return first + (LAST - first) * late
 
 
 def optimizer_steps(optimizer: optax.GradientTransformation) -> Steps:
@@ -118,7 +138,7 @@ def optimizer_steps(optimizer: optax.GradientTransformation) -> Steps:
             length=jnp.ones(()),
         )
 
-    def update(gradient, state, solutions, progress):
+    def update(gradient, state, solutions, progress, horizon):
         # Optax descends: it is handed the negative of the ascent direction.
         descent = jax.tree.map(jnp.negative, gradient)
         updates, moments = jax.vmap(optimizer.update)(descent, state.moments, solutions)

@@ -8,15 +8,21 @@ from softqd.algorithms._steps import (
     GUESS,
     HOLD,
     LAST,
+    LONGER,
     PART,
     PROMISE,
+    UNHURRIED,
     Start,
     measured_steps,
     optimizer_steps,
     promising_length,
-    shortened,
+    schedule,
     spread_of,
 )
+
+
+# Progress and horizon at the start of a run that is not short.
+LONG_RUN = (jnp.float32(0.0), UNHURRIED)
 
 
 def start_of(quality, solutions):
@@ -94,7 +100,7 @@ def test_first_step_is_a_part_of_the_promising_length_along_the_sign():
     solutions = jax.random.normal(jax.random.key(1), (256, 3))
     start = start_of(lambda x: -jnp.sum(x**2), solutions)
     state = steps.init(jax.random.key(0), start)
-    updates, _ = steps.update(start.gradient, state, solutions, jnp.float32(0.0))
+    updates, _ = steps.update(start.gradient, state, solutions, *LONG_RUN)
     unit = spread_of(solutions)
     length = promising_length(jax.random.key(0), start, unit, GUESS)
     wanted = PART * length * np.sign(start.gradient) * np.asarray(unit)[None]
@@ -106,21 +112,34 @@ def test_caution_shortens_a_solutions_steps():
     start = parabola(1.0, n=4)
     state = steps.init(jax.random.key(0), start)
     careful = state._replace(caution=jnp.array([1.0, 0.5, 0.0, 1.0]))
-    arguments = (start.solutions, jnp.float32(0.0))
+    arguments = (start.solutions, *LONG_RUN)
     plain, _ = steps.update(start.gradient, state, *arguments)
     held, _ = steps.update(start.gradient, careful, *arguments)
     np.testing.assert_allclose(held, plain * careful.caution[:, None])
 
 
+def lengths(horizon):
+    """Of a schedule: at first, where steps begin to shorten, halfway, and last."""
+    moments = (0.0, HOLD, (1 + HOLD) / 2, 1.0)
+    return [float(schedule(jnp.float32(p), horizon)) for p in moments]
+
+
 def test_steps_shorten_late():
-    found = [float(shortened(jnp.float32(p))) for p in (0.0, HOLD, (1 + HOLD) / 2, 1.0)]
-    np.testing.assert_allclose(found, [1.0, 1.0, (1 + LAST) / 2, LAST], rtol=1e-5)
+    wanted = [1.0, 1.0, (1 + LAST) / 2, LAST]
+    np.testing.assert_allclose(lengths(UNHURRIED), wanted, rtol=1e-5)
+    np.testing.assert_allclose(lengths(10 * UNHURRIED), wanted, rtol=1e-5)
+
+
+def test_short_runs_take_longer_steps_and_end_as_fine():
+    wanted = [2.0, 2.0, (2 + LAST) / 2, LAST]
+    np.testing.assert_allclose(lengths(UNHURRIED // 2), wanted, rtol=1e-5)
+    np.testing.assert_allclose(lengths(0)[::3], [LONGER, LAST], rtol=1e-5)
 
 
 def test_an_optimizer_makes_its_own_steps():
     steps = optimizer_steps(optax.sgd(0.5))
     start = parabola(1.0, n=4)
     state = steps.init(jax.random.key(0), start)
-    updates, _ = steps.update(start.gradient, state, start.solutions, jnp.float32(1.0))
+    updates, _ = steps.update(start.gradient, state, start.solutions, *LONG_RUN)
     np.testing.assert_allclose(updates, 0.5 * start.gradient)
     assert steps.num_trials == 0
