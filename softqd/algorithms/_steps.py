@@ -11,7 +11,7 @@ second half of a run, to the same length in runs of any number of iterations.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +25,8 @@ PART, PROMISE = 1 / 10, 0.25
 # Steps keep their length for this part of a run; then they shorten to this part of a
 # plain step.
 HOLD, LAST = 0.5, 0.1
-# Runs of fewer iterations take longer steps, so that solutions get as far; up to so many
-# times longer.
+# Runs of fewer iterations take longer steps, so that solutions get as far: up to so
+# many times longer.
 UNHURRIED, LONGER = 900, 4.0
 # Lengths are first tried around this one; steps are a part of it where quality has no
 # gradient at the start.
@@ -93,7 +93,9 @@ def measured_steps(guess: float = GUESS) -> Steps:
         )
 
     def update(gradient, state, solutions, progress, horizon):
-        in_units = jax.tree.map(lambda g, u: g * u[None], gradient, state.unit)
+        # As gradients come divided by their size: Adam's epsilon is a part of it.
+        size = root_mean_square(state.unit)
+        in_units = jax.tree.map(lambda g, u: g * (u / size)[None], gradient, state.unit)
         directions, moments = jax.vmap(adam.update)(in_units, state.moments)
         length = state.length * schedule(progress, horizon) * state.caution
 
@@ -163,22 +165,30 @@ def spread_of(solutions: PyTree) -> PyTree:
         >>> spread_of(jnp.array([[-1.0, 5.0], [1.0, 5.0]])).tolist()
         [1.0, 1.0]
     """
-
-    def mean_square(leaves: list[Any], weights: list[Any]) -> Array:
-        total = sum(jnp.sum(w * x**2) for x, w in zip(leaves, weights, strict=True))
-        return total / jnp.maximum(sum(jnp.sum(w) for w in weights), 1)
-
     leaves, treedef = jax.tree.flatten(solutions)
     spread = [x.std(0) for x in leaves]
     largest = jnp.stack([x.max() for x in spread]).max()
     # Neither next to the others nor, up to rounding, next to its own size.
     least = [_CONSTANT * jnp.maximum(largest, jnp.abs(x).max(0)) for x in leaves]
     varies = [(x > y).astype(x.dtype) for x, y in zip(spread, least, strict=True)]
-    mean = jnp.sqrt(mean_square(spread, varies))
-    size = jnp.sqrt(mean_square(leaves, [jnp.ones_like(x) for x in leaves]))
+    mean = root_mean_square(spread, varies)
+    size = root_mean_square(leaves)
     mean = jnp.where(mean > 0, mean, jnp.where(size > 0, size, 1.0))
     filled = [jnp.where(v > 0, x, mean) for x, v in zip(spread, varies, strict=True)]
     return jax.tree.unflatten(treedef, filled)
+
+
+def root_mean_square(tree: PyTree, weights: PyTree | None = None) -> Float[Array, ""]:
+    """Over all numbers of a tree; 0 where all weights are 0.
+
+    Examples:
+        >>> float(root_mean_square({"a": jnp.array([3.0]), "b": jnp.array([4.0])}))
+        3.5355...
+    """
+    leaves = jax.tree.leaves(tree)
+    weights = weights or [jnp.ones_like(x) for x in leaves]
+    total = sum(jnp.sum(w * x**2) for x, w in zip(leaves, weights, strict=True))
+    return jnp.sqrt(total / jnp.maximum(sum(jnp.sum(w) for w in weights), 1))
 
 
 def promising_length(

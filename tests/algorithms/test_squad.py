@@ -71,17 +71,17 @@ def history(problem, steps=120, seed=1, log_every=10, **settings):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", [bounded, unbounded])
-@pytest.mark.parametrize("change", [{"scale": 1000.0}, {"quality": 0.001}])
+@pytest.mark.parametrize("change", [{"scale": 2.0**10}, {"quality": 2.0**-10}])
 def test_units_of_quality_and_behavior_do_not_matter(problem, change):
-    np.testing.assert_allclose(after(problem(**change)), after(problem()), atol=5e-3)
+    np.testing.assert_allclose(after(problem(**change)), after(problem()), atol=1e-3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", [bounded, unbounded])
-@pytest.mark.parametrize("unit", [1e-3, 1e3])
+@pytest.mark.parametrize("unit", [2.0**-10, 2.0**10])
 def test_units_of_solutions_do_not_matter(problem, unit):
-    found = after(problem(unit=unit)) / unit
-    np.testing.assert_allclose(found, after(problem()), atol=5e-3)
+    """Not at all: powers of two do not round."""
+    np.testing.assert_array_equal(after(problem(unit=unit)) / unit, after(problem()))
 
 
 @pytest.mark.slow
@@ -213,14 +213,17 @@ def test_steps_end_within_a_part_of_the_bandwidth(problem):
 def test_overlap_trades_quality_for_diversity_without_a_cliff():
     problem = softqd.problems.linear_projection(4, solution_dim=64)
     quality, diversity = [], []
-    for overlap in 0.015 * 100 ** np.linspace(0, 1, 4):
-        population = history(problem, steps=80, overlap=float(overlap)).population
-        quality.append(population.quality.mean())
-        low, high = problem.bounds(4)
-        unit = (np.asarray(population.behavior) - low) / (high - low)
-        diversity.append(vendi_score(unit))
+    low, high = problem.bounds(4)
+    for overlap in 0.012 * 100 ** np.linspace(0, 1, 4):
+        runs = history(problem, steps=80, seed=[1, 2, 3], overlap=float(overlap))
+        found = [run.population for run in runs]
+        quality.append(np.mean([x.quality.mean() for x in found]))
+        units = [(np.asarray(x.behavior) - low) / (high - low) for x in found]
+        diversity.append(np.mean([vendi_score(x) for x in units]))
     assert (np.diff(quality) < 0).all()
-    assert (np.diff(diversity) > 0).all()
+    # It saturates where the space is filled.
+    assert (np.diff(diversity)[:2] > 1).all()
+    assert diversity[3] > 0.95 * diversity[2]
     assert min(quality) > 0.6 * max(quality)
     assert max(np.diff(np.log(diversity))) < 1.0
 
@@ -248,8 +251,10 @@ def test_size_changes_nothing_abruptly(problem):
 @pytest.mark.parametrize("batch_size", [48, 20])
 def test_batches_change_little(batch_size):
     """Neighbors in later batches are where they were before this iteration."""
+    first = softqd.squad(bounded(), **SETTINGS).init(jax.random.key(3)).solutions
+    way = np.abs(after(bounded()) - first)
     difference = np.abs(after(bounded(), batch_size=batch_size) - after(bounded()))
-    assert np.median(difference) < 0.05
+    assert np.median(difference) < 0.3 * np.median(way)
     assert batch_size < 48 or difference.max() < 1e-5
 
 

@@ -20,7 +20,6 @@ from softqd.algorithms._steps import (
     spread_of,
 )
 
-
 # Progress and horizon at the start of a run that is not short.
 LONG_RUN = (jnp.float32(0.0), UNHURRIED)
 
