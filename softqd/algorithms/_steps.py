@@ -178,7 +178,7 @@ def spread_of(solutions: PyTree) -> PyTree:
     return jax.tree.unflatten(treedef, filled)
 
 
-def root_mean_square(tree: PyTree, weights: PyTree | None = None) -> Float[Array, ""]:
+def root_mean_square(tree: PyTree, weights: list[Array] | None = None) -> Float[Array, ""]:
     """Over all numbers of a tree; 0 where all weights are 0.
 
     Examples:
@@ -186,9 +186,9 @@ def root_mean_square(tree: PyTree, weights: PyTree | None = None) -> Float[Array
         3.5355...
     """
     leaves = jax.tree.leaves(tree)
-    weights = weights or [jnp.ones_like(x) for x in leaves]
-    total = sum(jnp.sum(w * x**2) for x, w in zip(leaves, weights, strict=True))
-    return jnp.sqrt(total / jnp.maximum(sum(jnp.sum(w) for w in weights), 1))
+    shares = [jnp.ones_like(x) for x in leaves] if weights is None else weights
+    total = sum(jnp.sum(w * x**2) for x, w in zip(leaves, shares, strict=True))
+    return jnp.sqrt(total / jnp.maximum(sum(jnp.sum(w) for w in shares), 1))
 
 
 def promising_length(
