@@ -178,7 +178,9 @@ def spread_of(solutions: PyTree) -> PyTree:
     return jax.tree.unflatten(treedef, filled)
 
 
-def root_mean_square(tree: PyTree, weights: list[Array] | None = None) -> Float[Array, ""]:
+def root_mean_square(
+    tree: PyTree, weights: list[Array] | None = None
+) -> Float[Array, ""]:
     """Over all numbers of a tree; 0 where all weights are 0.
 
     Examples:
