@@ -28,9 +28,10 @@ import numpy as np
 import optax
 
 import softqd
+from softqd.networks import clip, stylegan2
+from softqd.networks._clip_files import ClipConfig, Tower, weight_shapes
 from softqd.ops.evaluation import evaluate
-from softqd.problems import Generator, Scorer, clip, latent_space, stylegan2
-from softqd.problems._clip_files import ClipConfig, Tower, weight_shapes
+from softqd.problems import Generator, Scorer, latent_space
 from softqd.registry import PRESETS
 from softqd.types import lift_arrays
 

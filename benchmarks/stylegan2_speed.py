@@ -33,7 +33,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from softqd.problems import stylegan2
+from softqd.networks import stylegan2
 
 
 def multiplications(params):

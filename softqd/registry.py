@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from softqd import algorithms, problems
-from softqd.problems._targets import NAMES as TARGET_NAMES
+from softqd.networks._targets import NAMES as TARGET_NAMES
 
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,

@@ -7,7 +7,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from softqd.problems import weights
+from softqd.networks import weights
 
 FACES = Path(__file__).parent / "fixtures" / "faces"
 WHEEL, TARBALL = weights.CATALOG["faces"].files

@@ -12,14 +12,22 @@ ALLOWED = {
     "types": set(),
     "ops": {"types"},
     "objective": {"types", "ops"},
-    "metrics": {"types", "ops"},
-    "problems": {"types", "ops"},
-    "algorithms": {"types", "ops", "objective"},
-    "registry": {"problems", "algorithms", "metrics", "types"},
+    "cache": {"ops"},
+    "metrics": {"types", "ops", "cache"},
+    "networks": {"types", "ops", "cache"},
+    "problems": {"types", "ops", "networks"},
+    "algorithms": {"types", "ops", "objective", "cache"},
+    "registry": {"problems", "algorithms", "metrics", "types", "networks"},
     "experiment": {"types", "ops", "registry", "metrics"},
     "interop": {"types", "ops", "experiment", "metrics"},
     "report": {"types", "ops", "metrics", "experiment", "registry"},
-    "cli": {"types", "registry", "metrics", "problems", "experiment", "report"},
+    "cli": {"types", "registry", "metrics", "networks", "experiment", "report"},
+}
+# Nothing here touches files, the network, other processes or clocks.
+PURE = ("types", "ops", "objective", "metrics", "problems", "algorithms", "registry")
+WORLD = {
+    *("http", "io", "os", "pathlib", "shutil", "socket", "subprocess", "tarfile"),
+    *("tempfile", "threading", "time", "urllib", "zipfile"),
 }
 
 
@@ -48,13 +56,58 @@ def imported_rooms(path):
                 yield name.split(".")[1]
 
 
+def files_of(room):
+    path = ROOT / room
+    return path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")]
+
+
 @pytest.mark.parametrize("room", ALLOWED)
 def test_room_imports_only_rooms_above_it(room):
-    path = ROOT / room
-    files = path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")]
-    for file in files:
+    for file in files_of(room):
         found = set(imported_rooms(file)) - {room}
         assert found <= ALLOWED[room], f"{file.name} imports {found - ALLOWED[room]}"
+
+
+def touches(text):
+    """What code uses of the world outside: modules, and `open`.
+
+    Environment variables may be read.
+    """
+    tree = ast.parse(text)
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").split(".")[0])
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open":
+            found.add("open")
+    uses_of_os = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "os"
+    }
+    return found & (WORLD | {"open"}) - ({"os"} if uses_of_os == {"environ"} else set())
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_pure_rooms_touch_nothing_outside(room):
+    for file in files_of(room):
+        assert not touches(file.read_text()), file
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import os\nx = os.environ['A']", set()),
+        ("import os\nos.replace('a', 'b')", {"os"}),
+        ("from pathlib import Path", {"pathlib"}),
+        ("import urllib.request", {"urllib"}),
+        ("with open('a') as file: pass", {"open"}),
+    ],
+)
+def test_touching_is_noticed(code, found):
+    assert touches(code) == found
 
 
 def test_every_room_is_in_the_plan():

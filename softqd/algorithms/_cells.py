@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from softqd.cache import cvt_centroids
 from softqd.ops import evaluation
 from softqd.ops.archive import (
     CellArchive,
@@ -22,7 +23,7 @@ from softqd.ops.archive import (
     insert,
 )
 from softqd.ops.checks import check_count
-from softqd.ops.cvt import NUM_SAMPLES, cvt_centroids, kmeans
+from softqd.ops.cvt import NUM_SAMPLES, kmeans
 from softqd.types import Evaluation, Key, Population, Problem
 
 # Cells of the published baselines.

@@ -23,7 +23,7 @@ _Name = Annotated[str, typer.Argument(help="A name from 'softqd weights list'.")
 @app.command(name="list")
 def list_weights() -> None:
     """Show what can be fetched, from where and under which license."""
-    from softqd.problems import weights
+    from softqd.networks import weights
 
     for name in weights.CATALOG:
         _describe(name)
@@ -32,7 +32,7 @@ def list_weights() -> None:
 @app.command()
 def fetch(name: _Name) -> None:
     """Download a model into the cache, verify it and convert it if need be."""
-    from softqd.problems import weights
+    from softqd.networks import weights
 
     _describe(name)
     try:
@@ -59,7 +59,7 @@ def convert(
     ] = None,
 ) -> None:
     """Turn an official StyleGAN2 pickle into safetensors, executing nothing of it."""
-    from softqd.problems import weights
+    from softqd.networks import weights
 
     path, note = weights.convert(file, out)
     _say(f"{path}: {note}")
@@ -70,7 +70,7 @@ def check(
     name: Annotated[str | None, typer.Argument(help="Default: all.")] = None,
 ) -> None:
     """Say of each model whether it is in the cache and sound."""
-    from softqd.problems import weights
+    from softqd.networks import weights
 
     found = {
         each: weights.check(each) for each in ([name] if name else weights.CATALOG)
@@ -84,8 +84,8 @@ def check(
 
 
 def _describe(name: str) -> None:
-    from softqd.problems import weights
-    from softqd.problems.weights import PIP
+    from softqd.networks import weights
+    from softqd.networks.weights import PIP
 
     entry = weights.entry(name)
     size = sum(file.size for file in entry.files) / 1e6

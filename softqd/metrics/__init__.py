@@ -1,5 +1,6 @@
 """Metrics of a population. Functions take plain arrays, behaviors already in [0, 1]."""
 
+from softqd.cache import cvt_centroids
 from softqd.metrics._archive import (
     cell_of,
     coverage,
@@ -37,7 +38,6 @@ from softqd.metrics._vendi import (
     vendi_estimate,
     vendi_score,
 )
-from softqd.ops.cvt import cvt_centroids
 
 __all__ = [
     "ALPHA",

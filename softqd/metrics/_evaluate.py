@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from softqd.cache import cvt_centroids
 from softqd.metrics._archive import (
     coverage,
     published_centroids,
@@ -14,7 +15,6 @@ from softqd.metrics._archive import (
 from softqd.metrics._soft_qd import default_sigma, soft_qd_score
 from softqd.metrics._vendi import vendi_estimate
 from softqd.ops.checks import as_array
-from softqd.ops.cvt import cvt_centroids
 from softqd.types import Population
 
 # Cells where nothing else is said: those behind the paper's LP and LSI tables.

@@ -6,18 +6,12 @@ samples; a centroid that owns no sample stays where it is.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from softqd.ops.cache import cache_folder
-from softqd.ops.checks import check_count
 from softqd.ops.distances import map_rows
 
 # Lloyd iterations end when the mean squared distance improves by less than this share.
@@ -147,56 +141,3 @@ def kmeans(samples: Float[Array, "n d"], cells: int) -> Float[Array, "m d"]:
     far = jnp.asarray(samples.shape[1] * 1e3, samples.dtype)
     start = (samples[:cells], far, jnp.ones((), samples.dtype), 0)
     return jax.lax.while_loop(is_improving, lloyd, start)[0]
-
-
-def cvt_centroids(
-    cells: int, dim: int, seed: int = 0, *, num_samples: int = NUM_SAMPLES
-) -> Float[np.ndarray, "m d"]:
-    """Centroids of a tessellation of the unit cube, by k-means on uniform samples.
-
-    Kept in the folder ``SOFTQD_CACHE`` names, by default ``~/.cache/softqd``, and read
-    from there the next time.
-
-    Args:
-        cells: Number of centroids.
-        dim: Number of behavior dimensions.
-        seed: Of the samples.
-        num_samples: Samples of the unit cube, at least as many as cells.
-
-    Raises:
-        ValueError: If a number is out of range.
-    """
-    check_count("dim", dim, 1)
-    check_count("num_samples", num_samples, 1)
-    check_count("cells", cells, 1, num_samples)
-    name = f"cvt_cells{cells}_dim{dim}_seed{seed}_samples{num_samples}.npy"
-    folder = cache_folder()
-    cached = _read(folder / name, (cells, dim))
-    if cached is not None:
-        return cached
-    samples = np.random.default_rng(seed).random((num_samples, dim), dtype=np.float32)
-    centroids = np.asarray(kmeans(jnp.asarray(samples), cells))
-    _keep(folder / name, centroids)
-    return centroids
-
-
-def _read(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
-    """A cached array, or None if there is none that can be used."""
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
-    return array if array.shape == shape and np.isfinite(array).all() else None
-
-
-def _keep(path: Path, array: np.ndarray) -> None:
-    """Write a cache file whole or not at all; a folder that is not writable is fine."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            np.save(file, array)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

@@ -1,29 +1,23 @@
 """Latent Space Illumination with real faces: one person, at every age and smile.
 
 The construction is the paper's (latents in units of their standard deviation, quality
-by arc distance, a penalty on the latent's norm), with networks that anybody can
-install: MobileStyleGAN paints, one network recognizes persons and guesses ages, another
-reads expressions. How their inputs are prepared, and from which source each step was
-taken, is in ``docs/faces.md``.
+by arc distance, a penalty on the latent's norm), with the networks of
+`softqd.networks.faces`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
+from softqd.networks.faces import FaceNetworks, load, paint, read
 from softqd.ops.checks import check_count
-from softqd.problems._graph_openvino import read_openvino
-from softqd.problems._graph_tfjs import read_tfjs
 from softqd.problems._latent_space import PENALTY, arc_distance, norm, to_unit_length
-from softqd.problems.weights import file_names, place
 from softqd.types import Evaluation, Problem
 
 BEHAVIORS = ("age (years)", "smile")
@@ -32,33 +26,9 @@ AGES = (0.0, 80.0)  # years; 200 generated faces are read as 2 to 71
 # device's fast products, and painting in half the bits.
 PRECISIONS = {"float32": "highest", "tf32": "default", "bfloat16": "default"}
 
-# Where faces are in pictures aligned like the generator's: center and side of a square,
-# as shares of the picture. A detector finds them at (0.505, 0.588), 0.648 wide.
-_CENTER = (0.5, 0.59)  # x, y
-_SIDE = 0.7
-# What the recognizing network was trained with: blue, green, red, less these means.
-_MEANS = (103.939, 116.779, 123.68)
-_GRAY = (0.2989, 0.587, 0.114)
-_FIRST_AGE = 1.0  # of the classes of ages, one for each year
-_HAPPY = 3  # of angry, disgust, fear, happy, sad, surprise, neutral
-# Log-odds of a smile per unit: generated faces spread over -8 to 15.
-_SMILE_SCALE = 4.0
 # Mean arc distance between the embeddings of two generated persons.
 _STRANGERS = 1.08
 _NUM_LATENTS = 10_000  # behind mean and standard deviation, as published
-_FACE_OUTPUTS = ("global_pooling/Mean", "age_pred/Softmax")
-_EMOTION_OUTPUTS = ("StatefulPartitionedCall/model_1/global_average_pooling2d_1/Mean",)
-
-
-class _Networks(NamedTuple):
-    """Functions ``(params, batch)``; pictures of which height the last two take."""
-
-    mapping: Callable
-    synthesis: Callable
-    face: Callable
-    emotion: Callable
-    face_size: int
-    emotion_size: int
 
 
 def faces(
@@ -103,7 +73,7 @@ def faces(
         raise ValueError(
             f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}"
         )
-    networks, params = _load(_find(weights), person, truncation, precision)
+    networks, params = _load(weights, person, truncation, precision)
     settings = {"networks": networks, "multiply": PRECISIONS[precision]}
     look = jax.jit(functools.partial(_look, **settings))
     picture, params["embedding"], _, _ = look(params, params["person"])
@@ -126,65 +96,36 @@ def faces(
     )
 
 
-def _find(weights: str | Path | None) -> Path:
-    """The folder with the networks, by default the one in the cache."""
-    folder = place("faces") if weights is None else Path(weights).expanduser()
-    missing = [name for name in file_names("faces") if not (folder / name).is_file()]
-    if missing:
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise ValueError(
-            f"weights: the networks that paint and read faces are not in {folder} "
-            f"({missing[0]}{others}); run 'softqd weights fetch faces' once, or give "
-            "--set weights=FOLDER"
-        )
-    return folder
-
-
 def _pick(params: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: params[name] for name in names}
 
 
 def _load(
-    folder: Path, person: int, truncation: float, precision: str
-) -> tuple[_Networks, dict[str, Any]]:
+    weights: str | None, person: int, truncation: float, precision: str
+) -> tuple[FaceNetworks, dict[str, Any]]:
     """The networks, their parameters, the latents' units, and the person in them."""
-    mapping = read_openvino(folder / "MappingNetwork.xml")
-    synthesis = read_openvino(folder / "SynthesisNetwork.xml")
-    face = read_tfjs(folder / "faceres.json", _FACE_OUTPUTS)
-    emotion = read_tfjs(folder / "emotion.json", _EMOTION_OUTPUTS)
-    networks = _Networks(
-        mapping.apply,
-        synthesis.apply,
-        face.apply,
-        emotion.apply,
-        face.input_shape[0],
-        emotion.input_shape[0],
-    )
+    networks, params = load(weights)
     paint_dtype = jnp.bfloat16 if precision == "bfloat16" else jnp.float32
-    map_latents = jax.jit(mapping.apply)
-    shape = (_NUM_LATENTS, *mapping.input_shape)
-    z = jax.random.normal(jax.random.key(0), shape)
-    latents = map_latents(mapping.params, z)
+    map_latents = jax.jit(networks.mapping)
+    z = jax.random.normal(jax.random.key(0), (_NUM_LATENTS, *networks.latent_shape))
+    latents = map_latents(params["mapping"], z)
     # Persons have random numbers of their own, apart from those above.
     key = jax.random.fold_in(jax.random.key(1), person)
-    z = jax.random.normal(key, (1, *mapping.input_shape))
-    found = map_latents(mapping.params, z)[0]
+    z = jax.random.normal(key, (1, *networks.latent_shape))
+    found = map_latents(params["mapping"], z)[0]
     mean, std = latents.mean(0), latents.std(0)
-    params = {
-        "mapping": mapping.params,
-        "synthesis": jax.tree.map(lambda x: x.astype(paint_dtype), synthesis.params),
-        "face": face.params,
-        "emotion": emotion.params,
+    synthesis = jax.tree.map(lambda x: x.astype(paint_dtype), params["synthesis"])
+    own = {
         "mean": mean,
         # Truncation moves latents towards the mean, so their unit shrinks with it.
         "std": truncation * std,
         "person": (found - mean) / std,
     }
-    return networks, params
+    return networks, {**params, "synthesis": synthesis, **own}
 
 
 def _sample(
-    params: Any, key: Array, *, networks: _Networks, start: float, truncation: float
+    params: Any, key: Array, *, networks: FaceNetworks, start: float, truncation: float
 ) -> Float[Array, " p"]:
     """A latent on the way from the person to a random other."""
     noise = jax.random.normal(key, (1, *params["mean"].shape))
@@ -194,7 +135,7 @@ def _sample(
 
 
 def _evaluate(
-    params: Any, solution: Float[Array, " p"], *, networks: _Networks, multiply: str
+    params: Any, solution: Float[Array, " p"], *, networks: FaceNetworks, multiply: str
 ) -> Evaluation:
     _, embedding, age, smile = _look(
         params, solution, networks=networks, multiply=multiply
@@ -206,52 +147,22 @@ def _evaluate(
 
 
 def _render(
-    params: Any, solution: Float[Array, " p"], *, networks: _Networks, multiply: str
+    params: Any, solution: Float[Array, " p"], *, networks: FaceNetworks, multiply: str
 ) -> Float[Array, "h w 3"]:
     with jax.default_matmul_precision(multiply):
         return jnp.clip(_paint(params, solution, networks), 0.0, 1.0)
 
 
 def _paint(
-    params: Any, solution: Float[Array, " p"], networks: _Networks
+    params: Any, solution: Float[Array, " p"], networks: FaceNetworks
 ) -> Float[Array, "h w 3"]:
-    """The picture, nominally in [0, 1], red, green, blue."""
-    w = solution * params["std"] + params["mean"]
-    dtype = jax.tree.leaves(params["synthesis"])[0].dtype
-    picture = networks.synthesis(params["synthesis"], w[None].astype(dtype))[0]
-    return (picture.astype(w.dtype).transpose(1, 2, 0) + 1.0) / 2.0
+    return paint(networks, params, solution * params["std"] + params["mean"])
 
 
 def _look(
-    params: Any, solution: Float[Array, " p"], *, networks: _Networks, multiply: str
+    params: Any, solution: Float[Array, " p"], *, networks: FaceNetworks, multiply: str
 ) -> tuple[Array, Array, Array, Array]:
     """The picture, and what the networks see in it: embedding, age, smile."""
     with jax.default_matmul_precision(multiply):
         picture = _paint(params, solution, networks)
-        pixels = 255.0 * crop(picture, networks.face_size)[..., ::-1]
-        pixels = pixels - jnp.array(_MEANS)[None, None]
-        embedding, ages = networks.face(params["face"], pixels[None])
-        gray = crop(picture, networks.emotion_size) @ jnp.array(_GRAY)[:, None]
-        (logits,) = networks.emotion(params["emotion"], 2.0 * gray[None] - 1.0)
-    years = _FIRST_AGE + jnp.arange(ages.shape[1])
-    age = (ages[0] * years).sum()
-    is_happy = jnp.arange(logits.shape[1]) == _HAPPY
-    others = jax.nn.logsumexp(jnp.where(is_happy, -jnp.inf, logits[0]))
-    smile = jax.nn.sigmoid((logits[0, _HAPPY] - others) / _SMILE_SCALE)
-    return picture, embedding[0], age, smile
-
-
-def crop(picture: Float[Array, "h w 3"], size: int) -> Float[Array, "s s 3"]:
-    """The square around the face, resized with antialiasing.
-
-    Examples:
-        >>> import jax.numpy as jnp
-        >>> crop(jnp.ones((64, 64, 3)), 8).shape
-        (8, 8, 3)
-    """
-    height, width, channels = picture.shape
-    scale = size / (_SIDE * jnp.array([height, width], jnp.float32))
-    corner = jnp.array([_CENTER[1], _CENTER[0]]) - _SIDE / 2
-    return jax.image.scale_and_translate(
-        picture, (size, size, channels), (0, 1), scale, -corner * size / _SIDE, "linear"
-    )
+        return picture, *read(networks, params, picture)

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
+from softqd.networks._targets import load_target
 from softqd.ops.checks import check_count
 from softqd.ops.circles import Circles, render_circles
 from softqd.ops.nearest import mean_nearest_distance
 from softqd.ops.ssim import ssim
-from softqd.problems._targets import load_target
 from softqd.types import Evaluation, Problem
 
 BEHAVIORS = (

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float, PyTree
 
+from softqd.networks._latent_models import Generator, Scorer, load_models
 from softqd.ops.checks import check_count
-from softqd.problems._latent_models import Generator, Scorer, load_models
 from softqd.problems._prompts import check_prompt, pair_name, read_pairs
 from softqd.types import Evaluation, Problem
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from softqd.problems import clip
+from softqd.networks import clip
 
 pytestmark = [
     pytest.mark.torch_parity,

@@ -10,10 +10,11 @@ import optax
 import pytest
 
 import softqd
+from softqd.networks import faces as face_networks
+from softqd.networks._graph_openvino import read_openvino
+from softqd.networks._graph_tfjs import read_tfjs
 from softqd.ops import evaluation
 from softqd.problems import _faces, faces
-from softqd.problems._graph_openvino import read_openvino
-from softqd.problems._graph_tfjs import read_tfjs
 
 pytestmark = pytest.mark.networks
 
@@ -58,12 +59,16 @@ def test_a_solution_is_read_as_the_networks_read_its_picture(problem):
     w = np.asarray(solution) * carried["std"] + carried["mean"]
     picture = np.asarray(jax.jit(synthesis.apply)(synthesis.params, w[None]))[0]
     picture = (picture.transpose(1, 2, 0) + 1) / 2
-    bgr = 255 * np.asarray(_faces.crop(jnp.asarray(picture), 12))[..., ::-1]
+    bgr = 255 * np.asarray(face_networks.crop(jnp.asarray(picture), 12))[..., ::-1]
     names = ["global_pooling/Mean", "age_pred/Softmax"]
     face = read_tfjs(FACES / "faceres.json", names)
     embedding, ages = face.apply(face.params, (bgr - [103.939, 116.779, 123.68])[None])
     emotion = read_tfjs(FACES / "emotion.json", ["Identity"])
-    gray = np.asarray(_faces.crop(jnp.asarray(picture), 10)) @ [0.2989, 0.587, 0.114]
+    gray = np.asarray(face_networks.crop(jnp.asarray(picture), 10)) @ [
+        0.2989,
+        0.587,
+        0.114,
+    ]
     (p,) = emotion.apply(emotion.params, (2 * gray - 1)[None, ..., None])
     happy = float(p[0, 3])
     quality, (age, smile) = evaluate(problem, solution)

@@ -14,7 +14,8 @@ from official_pickles import official_pickle
 import softqd
 from softqd.cli import invoke
 from softqd.experiment import config
-from softqd.problems import Generator, Scorer, clip, latent_space, stylegan2, weights
+from softqd.networks import clip, stylegan2, weights
+from softqd.problems import Generator, Scorer, latent_space
 from softqd.problems._latent_space import arc_distance
 from softqd.problems._prompts import pair_name
 from softqd.registry import EXAMPLE_TEXTS

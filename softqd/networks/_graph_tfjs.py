@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from softqd.problems._graph import (
+from softqd.networks._graph import (
     Network,
     Params,
     compute,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from softqd.problems import clip, stylegan2, weights
+from softqd.networks import clip, stylegan2, weights
 
 # What to fetch where no model is given.
 _FETCHED = {"generator": "stylegan2-ffhq", "scorer": "clip-vit-b32"}

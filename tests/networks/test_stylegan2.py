@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from softqd.problems import stylegan2
+from softqd.networks import stylegan2
 
 pytestmark = pytest.mark.networks
 

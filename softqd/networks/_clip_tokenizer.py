@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from softqd.problems._clip_files import (
+from softqd.networks._clip_files import (
     CONTEXT,
     INSTALL,
     LEGACY_END,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softqd.problems._weight_files import read_arrays, to_float32
+from softqd.networks._weight_files import read_arrays, to_float32
 
 # Tokens of a text that CLIP reads, its start and end included.
 CONTEXT = 77

@@ -22,14 +22,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from softqd.problems._clip_files import (
+from softqd.networks._clip_files import (
     LEGACY_END,
     ClipConfig,
     Tower,
     read_config,
     read_weights,
 )
-from softqd.problems._clip_tokenizer import check_tokenizer, load_tokenizer, tokenize
+from softqd.networks._clip_tokenizer import check_tokenizer, load_tokenizer, tokenize
 
 __all__ = [
     "Clip",

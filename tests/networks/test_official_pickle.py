@@ -14,8 +14,8 @@ from official_pickles import (
     tensor,
 )
 
-from softqd.problems import stylegan2
-from softqd.problems._official_pickle import read_official
+from softqd.networks import stylegan2
+from softqd.networks._official_pickle import read_official
 
 pytestmark = pytest.mark.networks
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from softqd.problems._stylegan2_shapes import check_clamp
+from softqd.networks._stylegan2_shapes import check_clamp
 
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 _TORCH_PROTOCOL = 1001

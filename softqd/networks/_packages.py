@@ -9,8 +9,8 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from softqd.problems._download import DownloadError
-from softqd.problems._weight_files import sha256_of
+from softqd.networks._download import DownloadError
+from softqd.networks._weight_files import sha256_of
 
 
 def pip_download(

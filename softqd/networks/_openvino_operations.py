@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from softqd.problems._graph import elementwise, xp
+from softqd.networks._graph import elementwise, xp
 
 
 def numbers(attributes: dict[str, str], name: str) -> tuple[int, ...]:

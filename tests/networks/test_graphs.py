@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from softqd.ops.cache import cache_folder
-from softqd.problems._graph_openvino import read_openvino
-from softqd.problems._graph_tfjs import read_tfjs
-from softqd.problems._openvino_operations import _convolution
+from softqd.cache import cache_folder
+from softqd.networks._graph_openvino import read_openvino
+from softqd.networks._graph_tfjs import read_tfjs
+from softqd.networks._openvino_operations import _convolution
 
 pytestmark = pytest.mark.networks
 

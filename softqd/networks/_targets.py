@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from softqd.ops.cache import cache_folder
-from softqd.problems._download import DownloadError, download
+from softqd.cache import cache_folder
+from softqd.networks._download import DownloadError, download
 
 DEFAULT = "hopper"
 NAMES = (DEFAULT, "vermeer")

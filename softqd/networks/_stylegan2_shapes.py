@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from softqd.problems._weight_files import to_float32
+from softqd.networks._weight_files import to_float32
 
 _SMALLEST = 4  # side of the constant input
 _SHOWN = 4  # names listed of each kind of defect

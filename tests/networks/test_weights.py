@@ -8,7 +8,8 @@ from fragile_server import serve
 from official_pickles import official_pickle
 
 from softqd import cli
-from softqd.problems import faces, stylegan2, weights
+from softqd.networks import stylegan2, weights
+from softqd.problems import faces
 from softqd.registry import PRESETS
 
 pytestmark = pytest.mark.networks

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fragile_server import serve
 
-from softqd.problems._download import DownloadError, download
+from softqd.networks._download import DownloadError, download
 
 pytestmark = pytest.mark.networks
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array
 
-from softqd.problems._graph import Network, Params, compute, split_constants
-from softqd.problems._openvino_operations import OPERATIONS, numbers
+from softqd.networks._graph import Network, Params, compute, split_constants
+from softqd.networks._openvino_operations import OPERATIONS, numbers
 
 _DTYPES = {"f32": np.float32, "i64": np.int64, "i32": np.int32}
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from softqd.problems import clip
+from softqd.networks import clip
 
 pytestmark = pytest.mark.networks
 

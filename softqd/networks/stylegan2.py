@@ -22,8 +22,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from softqd.problems import _stylegan2_shapes as shapes
-from softqd.problems._weight_files import read_arrays, read_metadata
+from softqd.networks import _stylegan2_shapes as shapes
+from softqd.networks._weight_files import read_arrays, read_metadata
 
 Params = dict[str, Array]
 Precision = Literal["float32", "tf32", "bfloat16"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from softqd.problems._weight_files import sha256_of
+from softqd.networks._weight_files import sha256_of
 
 # Called with the bytes that are there and the bytes in all.
 Report = Callable[[int, int | None], None]

@@ -1,0 +1,1 @@
+"""Pretrained networks as pure functions, and the files and downloads behind them."""
