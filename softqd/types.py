@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,17 +30,49 @@ class Evaluation(NamedTuple):
     behavior: Float[Array, "*n d"]
 
 
-class Population(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Population:
     """A set of solutions with their evaluations.
 
     Rows where ``occupied`` is false hold no solution and never count; the other fields
-    may contain anything there.
+    may contain anything there. ``len(population)`` is the number of solutions, and
+    ``population[...]`` the population of some of them, chosen by an index, indices, a
+    slice or a mask with one entry per solution.
+
+    Examples:
+        >>> import numpy as np
+        >>> quality, behavior = np.array([3.0, 1.0, 2.0]), np.zeros((3, 1))
+        >>> population = Population(np.eye(3), quality, behavior, np.ones(3, bool))
+        >>> len(population), population[quality > 1.5].quality.tolist()
+        (3, [3.0, 2.0])
+        >>> population[np.argsort(quality)].quality.tolist()
+        [1.0, 2.0, 3.0]
     """
 
     solutions: PyTree
     quality: Float[Array | np.ndarray, "*n"]
     behavior: Float[Array | np.ndarray, "*n d"]
     occupied: Bool[Array | np.ndarray, "*n"]
+
+    def __len__(self) -> int:
+        return int(np.asarray(self.occupied).sum())
+
+    def __iter__(self) -> Iterator[Population]:
+        kept = self.compact()
+        return (kept[i] for i in range(len(kept)))
+
+    def __getitem__(self, index: Any) -> Population:
+        rows = np.flatnonzero(np.asarray(self.occupied))
+        try:
+            chosen = np.atleast_1d(rows[index])
+        except IndexError:
+            raise IndexError(
+                f"a population of {len(rows)} solutions has no solutions "
+                f"{_shown(index)}; give an index, indices, a slice, or a mask with one "
+                "entry per solution"
+            ) from None
+        return jax.tree.map(lambda leaf: leaf[chosen], self)
 
     def compact(self) -> Population:
         """Keep the occupied rows only, as NumPy arrays."""
@@ -110,6 +142,11 @@ def named_leaves(tree: PyTree, root: str) -> list[tuple[str, Any]]:
         ("/".join([root, *map(_key_name, keys)]), leaf)
         for keys, leaf in jax.tree_util.tree_leaves_with_path(tree)
     ]
+
+
+def _shown(index: Any) -> str:
+    shape = np.shape(index)
+    return f"of an index of shape {shape}" if shape else f"{index!r}"
 
 
 def _raveled(rows: Any) -> np.ndarray:

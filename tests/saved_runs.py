@@ -1,5 +1,6 @@
 """Run folders with numbers that are known, without running anything."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -35,7 +36,7 @@ def make_result(num=40, seed=0, problem=None, algorithm=None, preset="lp", **par
         "run": {"preset": preset, "seed": seed, "iterations": 2},
     }
     return Result(
-        population=population._replace(**parts),
+        population=dataclasses.replace(population, **parts),
         history=history,
         config=config,
         seed=seed,

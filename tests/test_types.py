@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 import sys
 
@@ -132,6 +133,33 @@ def test_population_compact_drops_empty_rows():
     assert kept.occupied.all()
 
 
+def test_population_counts_and_selects_solutions():
+    population = mixed_population()  # three rows, two solutions
+    assert len(population) == 2
+    best = population[population.compact().quality.argmax()]
+    assert best.quality.tolist() == [3.0]
+    assert best.solutions["b"].tolist() == [9]
+    assert population[::-1].quality.tolist() == [3.0, 1.0]
+    assert population[np.array([True, False])].quality.tolist() == [1.0]
+    assert len(population[np.array([False, False])]) == 0
+    assert [one.quality.tolist() for one in population] == [[1.0], [3.0]]
+
+
+@pytest.mark.parametrize("index", [2, [0, 2], [True, False, True]])
+def test_population_says_how_many_solutions_it_has(index):
+    with pytest.raises(IndexError, match="population of 2 solutions"):
+        mixed_population()[index]
+
+
+def test_population_is_a_pytree():
+    population = mixed_population()
+    doubled = jax.jit(lambda p: jax.tree.map(lambda x: 2 * x, p))(population)
+    assert isinstance(doubled, softqd.Population)
+    assert doubled.quality[0] == 2.0
+    shape = jax.eval_shape(lambda p: p, population)
+    assert shape.behavior.shape == (3, 2)
+
+
 def mixed_population():
     """A pytree with a vector and a matrix; the middle row is empty."""
     return softqd.Population(
@@ -175,7 +203,7 @@ def test_to_ribs_ravels_solutions():
 
 
 def test_populations_without_rows_or_solutions():
-    nobody = mixed_population()._replace(occupied=np.zeros(3, bool))
+    nobody = dataclasses.replace(mixed_population(), occupied=np.zeros(3, bool))
     assert nobody.to_pandas().shape == (0, 8)
     assert nobody.to_ribs()["solution"].shape == (0, 5)
     bare = mixed_population()._replace(solutions={})

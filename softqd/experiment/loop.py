@@ -362,7 +362,7 @@ class Loop:
             NonFiniteError(self.failures[i])
             if i in self.failures
             else Result(
-                population=jax.tree.map(np.asarray, population),
+                population=population.compact(),
                 history={k: np.asarray(v) for k, v in self._history_of(i).items()},
                 config=self.config,
                 seed=self.seeds[i],

@@ -16,10 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Bool, Float
-from scipy.special import ndtri
-from scipy.stats import qmc
-from scipy.stats import t as student
 
 from softqd.ops.checks import (
     as_array,
@@ -45,7 +43,7 @@ class Estimate(NamedTuple):
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval, by Student's t with `NUM_REPLICATES` - 1 degrees."""
-        half = student.ppf(0.5 + level / 2, NUM_REPLICATES - 1) * self.stderr
+        half = scipy.stats.t.ppf(0.5 + level / 2, NUM_REPLICATES - 1) * self.stderr
         return self.value - half, self.value + half
 
 
@@ -166,10 +164,10 @@ def base_points(
     """Quasi-random points: where in the mixture, and standard normal offsets."""
     size = 2 ** max(0, math.ceil(math.log2(num_samples / NUM_REPLICATES)))
     rng = np.random.default_rng(seed)
-    sobol = qmc.Sobol(dim + 1, scramble=False).random(size)
+    sobol = scipy.stats.qmc.Sobol(dim + 1, scramble=False).random(size)
     shifts = rng.random((NUM_REPLICATES, 1, dim + 1))
     points = ((sobol[None] + shifts) % 1.0).reshape(-1, dim + 1)
-    return points[:, 0], ndtri(np.clip(points[:, 1:], 1e-12, 1 - 1e-12))
+    return points[:, 0], scipy.special.ndtri(np.clip(points[:, 1:], 1e-12, 1 - 1e-12))
 
 
 @jax.jit

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy import stats
 
 ALPHA = 0.05
 # Numbers in two samples up to which the exact test takes no time.
@@ -63,10 +63,10 @@ def summarize(values: Sequence[float], seed: int = 0) -> Summary:
         return Summary(len(x), mean, 0.0, mean, mean)
     # BCa looks at the sample with one number left out, which needs three.
     method = "BCa" if len(x) > 2 else "percentile"
-    interval = stats.bootstrap(
+    interval = scipy.stats.bootstrap(
         (x,), np.mean, method=method, rng=np.random.default_rng(seed)
     ).confidence_interval
-    stderr = float(stats.sem(x))
+    stderr = float(scipy.stats.sem(x))
     return Summary(len(x), mean, stderr, float(interval.low), float(interval.high))
 
 
@@ -143,13 +143,13 @@ def _mann_whitney(x: np.ndarray, y: np.ndarray) -> float:
     # as small as the exact one's: 2 / C(20, 10) for ten seeds.
     is_exact = len(np.unique(both)) == len(both) and len(both) <= _MAX_EXACT
     method = "exact" if is_exact else "auto"
-    return float(stats.mannwhitneyu(x, y, method=method).pvalue)
+    return float(scipy.stats.mannwhitneyu(x, y, method=method).pvalue)
 
 
 def _kruskal(arrays: list[np.ndarray]) -> float:
     if np.ptp(np.concatenate(arrays)) == 0:
         return 1.0
-    return float(stats.kruskal(*arrays).pvalue)
+    return float(scipy.stats.kruskal(*arrays).pvalue)
 
 
 def _check(name: str, values: Sequence[float]) -> Float[np.ndarray, " n"]:

@@ -10,9 +10,8 @@ from which its best linear part, whose trace is known exactly, has been taken ou
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy.linalg import eigh_tridiagonal
-from scipy.spatial.distance import cdist
 
 from softqd.metrics._soft_qd import Estimate
 from softqd.ops.checks import as_array
@@ -66,7 +65,9 @@ def vendi_estimate(
     n, dim = behavior.shape
     scale = dim / 6 if scale_sq is None else scale_sq
     if n <= MAX_EXACT:
-        kernel = np.exp(-cdist(behavior, behavior, "sqeuclidean") / scale)
+        kernel = np.exp(
+            -scipy.spatial.distance.cdist(behavior, behavior, "sqeuclidean") / scale
+        )
         return Estimate(
             float(np.exp(_entropy(np.linalg.eigvalsh(kernel / n)).sum())), 0.0
         )
@@ -162,7 +163,7 @@ def _lanczos(matrix, basis, rng):
     diagonal, off = np.array(alphas, float).T, np.array(betas[:-1], float).T
     nodes, weights = np.empty_like(diagonal), np.empty_like(diagonal)
     for i in range(_NUM_PROBES):
-        nodes[i], vectors = eigh_tridiagonal(diagonal[i], off[i])
+        nodes[i], vectors = scipy.linalg.eigh_tridiagonal(diagonal[i], off[i])
         weights[i] = vectors[0] ** 2 * float(lengths[i]) ** 2
     return np.maximum(nodes, 0.0), weights
 

@@ -65,7 +65,7 @@ def test_branches_lie_in_the_span_of_the_gradients():
     algorithm = softqd.cma_mega(problem, batch_size=20, **settings)
     state = start(algorithm)
     after, _ = jax.jit(algorithm.step)(state)
-    kept = softqd.Population(*algorithm.population(after)).compact()
+    kept = algorithm.population(after).compact()
     point = np.asarray(state.emitters.point[0])
     x = jnp.asarray(point)
     rows = jax.jacrev(

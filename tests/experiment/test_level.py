@@ -1,5 +1,6 @@
 """From where quality is measured: one rule from the first population to the report."""
 
+import dataclasses
 import json
 
 import jax
@@ -76,7 +77,7 @@ def test_metrics_are_measured_from_it():
         softqd.metrics.evaluate_population(p, bounds, cells=4, level=level)
         for p, level in (
             (population, -4.0),
-            (population._replace(quality=quality + 4.0), 0.0),
+            (dataclasses.replace(population, quality=quality + 4.0), 0.0),
         )
     )
     for name in ("qvs", "qd_score", "soft_qd_score", "vendi_score", "coverage"):

@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,7 +59,8 @@ def test_names_of_the_problem():
 def test_representatives_are_those_that_select_takes():
     values = [0.9, 0.1, 0.5, 0.11, 0.3]
     problem = make(dim=1)
-    everyone = population(values)._replace(behavior=np.array(values)[:, None])
+    values_of = np.array(values)[:, None]
+    everyone = dataclasses.replace(population(values), behavior=values_of)
     figure = representatives(problem, everyone, size=3)
     shown = [float(a.images[0].get_array().mean()) for a in figure.axes]
     chosen = softqd.select(1 - np.array(values), np.array(values)[:, None], 3)
