@@ -6,6 +6,7 @@ in the declared space.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -90,7 +91,7 @@ def elites(problem: Problem, archive: CellArchive) -> Population:
     dim = archive.behavior.shape[1]
     low, high = (jnp.asarray(b, archive.behavior.dtype) for b in problem.bounds(dim))
     behavior = low[None] + archive.behavior * (high - low)[None]
-    return archive_population(archive)._replace(behavior=behavior)
+    return dataclasses.replace(archive_population(archive), behavior=behavior)
 
 
 def empty_cells(

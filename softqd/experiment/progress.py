@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -14,18 +12,6 @@ from rich.progress import (
 
 # A run that takes longer than this is announced, in seconds.
 _LONG = 60.0
-
-
-class Reporter(Protocol):
-    """What a run tells about its progress."""
-
-    def announce(self, seconds: float) -> None:
-        """About how long the run will go on."""
-        ...
-
-    def update(self, share: float, iteration: int, latest: dict[str, float]) -> None:
-        """How far the run is, from 0 to 1, its iteration and its newest figures."""
-        ...
 
 
 class ProgressBar:

@@ -17,7 +17,7 @@ import numpy as np
 import tomli_w
 
 from softqd.experiment.files.readers import load_population
-from softqd.types import Population, named_leaves
+from softqd.types import Algorithm, Population, named_leaves
 
 # What every iteration reports, in the order in which it is tallied.
 COUNTS = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
@@ -146,6 +146,16 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         **found,
         "device": f"{device.platform}: {device.device_kind}",
+    }
+
+
+def plain_settings(algorithm: Algorithm) -> dict[str, Any]:
+    """Settings of an algorithm that a configuration can hold."""
+    plain = (bool, int, float, str)
+    return {
+        name: value if isinstance(value, plain) else repr(value)
+        for name, value in algorithm.settings.items()
+        if value is None or isinstance(value, (*plain, np.generic))
     }
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+STILL = (
+    "every quality and behavior is what it was: their gradients are zero. Is evaluate "
+    "differentiable? round, floor, argmax, comparisons and casts to integers have no "
+    "gradient; look at jax.grad of its quality"
+)
 # Behaviors that differ by less than this part of their size are one place.
 _SAME = 1e-6
 

@@ -83,7 +83,7 @@ def _check_folder(folder: Path) -> None:
             f"{folder} holds a run that has not finished; continue it with 'softqd run "
             f"{folder}/config.toml --out {folder} --resume'"
         )
-    if any(folder.glob("*/seed_*")) or any(folder.glob("*/unfinished")):
+    if any(folder.glob("*/seed_*")) or (folder / "unfinished").exists():
         raise ValueError(
             f"{folder} holds a comparison that has not finished; call the same 'softqd "
             f"compare' again, or give its finished runs, such as {folder}/*/seed_0"

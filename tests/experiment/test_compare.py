@@ -49,15 +49,15 @@ def fake_run(kept, monkeypatch):
     def install(is_failing=lambda seeds: False, error=None):
         calls = []
 
-        def run(algorithm, *, seed, checkpoint_dir, **options):
-            calls.append(seed)
-            if is_failing(seed):
+        def run_lanes(algorithm, lanes, *rest):
+            calls.append(lanes.seeds)
+            if is_failing(lanes.seeds):
                 raise error
             name = "squad" if algorithm.name == "squad" else "toys.climb"
-            folders = [kept[0] / name / f"seed_{s % 3}" for s in seed]
+            folders = [kept[0] / name / f"seed_{s % 3}" for s in lanes.seeds]
             return [softqd.load(folder) for folder in folders]
 
-        monkeypatch.setattr(group, "run", run)
+        monkeypatch.setattr(group, "run_lanes", run_lanes)
         return calls
 
     return install
@@ -150,26 +150,29 @@ def test_interrupted_runs_continue_bit_for_bit(kept, tmp_path, monkeypatch):
         patch.setattr(group._Share, "update", interrupt)
         with pytest.raises(KeyboardInterrupt):
             compare(tmp_path, algorithms=[CLIMB])
-    assert (tmp_path / "toys.climb" / "unfinished" / "0-2" / "state.npz").exists()
+    assert len(list(tmp_path.glob("unfinished/*/state.npz"))) == 1
     # Those that were interrupted together continue together.
     found = compare(tmp_path, seeds=2, algorithms=[CLIMB])
     assert (tmp_path / "toys.climb" / "seed_2" / "metrics.json").exists()
-    assert not (tmp_path / "toys.climb" / "unfinished").exists()
+    assert not (tmp_path / "unfinished").exists()
     entry = kept[1].algorithms[CLIMB]
     for metric in COMPARED:
         expected = entry.values[metric][:2]
         assert found.algorithms[CLIMB].values[metric] == expected
 
 
-def test_an_interrupted_run_of_another_budget_is_refused(tmp_path):
-    unfinished = tmp_path / "squad" / "unfinished" / "0-2"
-    unfinished.mkdir(parents=True)
-    config = (
-        '[problem]\nname = "bowl"\n[algorithm]\nname = "squad"\n[run]\nevaluations = 5'
-    )
-    (unfinished / "config.toml").write_text(config)
-    with pytest.raises(ValueError, match=r"unfinished.0-2 holds .* name='bowl'"):
-        compare(tmp_path, algorithms=["squad"])
+def test_an_interrupted_run_of_another_budget_is_refused(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(group, "run_lanes", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            compare(tmp_path, algorithms=["squad"])
+    with pytest.raises(ValueError, match=r"evaluations=400, this .* has 500"):
+        compare(tmp_path, algorithms=["squad"], evaluations=500)
+    with pytest.raises(ValueError, match="with problem name='toys:make_bowl'"):
+        compare(tmp_path, algorithms=[CLIMB], problem="sphere")
 
 
 def test_half_written_folders_are_written_again(copy, fake_run):
@@ -216,7 +219,7 @@ def test_a_folder_that_cannot_be_written_fails_alone(tmp_path, fake_run, monkeyp
     again = compare(tmp_path, algorithms=[CLIMB])  # from the state that was kept
     assert calls == [[0, 1, 2]] * 2
     assert again.algorithms[CLIMB].failures == {}
-    assert not (tmp_path / "toys.climb" / "unfinished").exists()
+    assert not (tmp_path / "unfinished").exists()
 
 
 def test_seeds_are_halved_where_memory_does_not_suffice(tmp_path, fake_run):
@@ -345,7 +348,7 @@ def long_comparison(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: len(list(tmp_path.glob(f"{UNFINISHED}/config.toml"))) == 2)
+    wait_for(lambda: len(list(tmp_path.glob(f"{UNFINISHED}/lanes.json"))) == 2)
     assert process.poll() is None
     time.sleep(0.5)
     yield process
@@ -353,7 +356,7 @@ def long_comparison(tmp_path):
     process.communicate()
 
 
-UNFINISHED = "toys.climb/unfinished/*"
+UNFINISHED = "unfinished/*"
 
 
 def wait_for(is_so, seconds=60):
@@ -370,7 +373,8 @@ def test_ctrl_c_reaches_the_processes(tmp_path, long_comparison):
     assert "interrupted; continue with the same command" in err
     assert "Traceback" not in err
     states = tmp_path.glob(f"{UNFINISHED}/state.npz")
-    assert sorted(path.parent.name for path in states) == ["0-0", "1-1"]
+    lanes = [json.loads((p.parent / "lanes.json").read_text()) for p in states]
+    assert sorted(lane["seeds"] for lane in lanes) == [[0], [1]]
 
 
 def test_processes_end_when_the_parent_is_killed(tmp_path, long_comparison):
@@ -391,3 +395,49 @@ def is_running(pid):
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except OSError:
         return False
+
+
+def test_functions_are_compared_as_they_are(tmp_path, bowl):
+    """What a user built, beside a name; continued where it was left."""
+    built = {"mine": lambda problem: climb(problem, size=8), "named": CLIMB}
+    options = {"evaluations": 200, "settings": ["named.size=8"], "out": tmp_path}
+    found = softqd.compare(bowl, built, 2, **options)
+    mine, named = (found.algorithms[name] for name in built)
+    assert mine.values["qvs"] == named.values["qvs"]
+    assert mine.settings["size"] == 8
+    again = softqd.compare(bowl, built, 2, **options)
+    assert again.algorithms["mine"].values == mine.values
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"a b": "squad"}, "must be a label"),
+        ({"mine": 3}, "to a name or a function of a problem; got 3"),
+        ([climb], "give functions as a dictionary"),
+        ({}, "a dictionary of labels"),
+    ],
+)
+def test_what_is_no_algorithm_is_refused(bowl, given, words):
+    with pytest.raises(ValueError, match=words):
+        softqd.compare(bowl, given, 1, evaluations=100)
+
+
+def test_a_function_that_builds_nothing_is_reported(bowl):
+    built = {"broken": lambda problem: 3, "mine": lambda p: climb(p, size=8)}
+    found = softqd.compare(bowl, built, 1, evaluations=100)
+    assert (
+        "must return a softqd.Algorithm; got 3"
+        in (found.algorithms["broken"].failures[0])
+    )
+    assert found.algorithms["mine"].seeds == [0]
+
+
+def test_settings_of_a_function_are_its_own(bowl):
+    with pytest.raises(ValueError, match="'mine', which is a function"):
+        softqd.compare(bowl, {"mine": climb}, 1, settings=["mine.size=8"])
+
+
+def test_functions_stay_in_this_process():
+    with pytest.raises(ValueError, match="instead of a function for mine"):
+        softqd.compare(BOWL, {"mine": climb}, 2, jobs=2)

@@ -36,7 +36,8 @@ def methods_of(algorithm, *points):
 @pytest.mark.parametrize("algorithm", NUMBERS)
 def test_every_algorithm_can_be_traced_with_other_numbers(algorithm):
     problem, methods = methods_of(algorithm, {}, NUMBERS[algorithm])
-    (found,) = stack.stacks_of(methods, problem, num_seeds=2)
+    (part,) = stack.stacks_of(methods, num_seeds=2)
+    found = stack.stack(part, problem)
     assert found.numbers.shape == (2, len(NUMBERS[algorithm]))
     keys = jax.random.split(jax.random.key(0), 2)
     state = jax.eval_shape(jax.vmap(found.algorithm.init), (keys, found.numbers))
@@ -82,8 +83,8 @@ def test_a_lane_is_the_algorithm_with_its_numbers():
     ],
 )
 def test_only_numbers_may_differ(first, second, is_alike):
-    problem, methods = methods_of("squad_published", first, second)
-    found = stack.stacks_of(methods, problem, num_seeds=1)
+    _, methods = methods_of("squad_published", first, second)
+    found = stack.stacks_of(methods, num_seeds=1)
     assert len(found) == (1 if is_alike else 2)
 
 
@@ -92,6 +93,6 @@ def test_stacks_are_as_large_as_memory_allows(monkeypatch):
     num_bytes = 4 * (8 * (6 + 1 + 2) + 2 + 2)
     monkeypatch.setattr(stack, "_MAX_STATE_BYTES", 5 * num_bytes)
     points = [{"iso_sigma": 0.1 * k} for k in range(1, 6)]
-    problem, methods = methods_of("dns", *points)
-    found = stack.stacks_of(methods, problem, num_seeds=2)
-    assert [len(part.methods) for part in found] == [2, 2, 1]
+    _, methods = methods_of("dns", *points)
+    found = stack.stacks_of(methods, num_seeds=2)
+    assert [len(part) for part in found] == [2, 2, 1]

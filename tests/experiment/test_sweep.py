@@ -7,9 +7,11 @@ from toys import climb, make_bowl
 
 import softqd
 from softqd.experiment import config as configs
-from softqd.experiment.many import group, stack_group
+from softqd.experiment.many import group
 from softqd.experiment.many.grid import parse_grid
+from softqd.experiment.many.group import Group
 from softqd.experiment.many.plan import grid_methods, with_budgets
+from softqd.experiment.many.runs import stacked
 
 BOWL, CLIMB = "toys:make_bowl", "toys:climb"
 GRID = {"sigma": [0.01, 0.1, 1.0]}
@@ -45,16 +47,15 @@ def calls(kept, monkeypatch):
     def results(seeds):
         return [softqd.load(kept[0] / LABELS[0] / f"seed_{s % 2}") for s in seeds]
 
-    def run_lanes(algorithm, seeds, lanes, **options):
-        found.append(np.round(lanes[:, 0].tolist(), 6).tolist())
-        return results(seeds)
+    def run_lanes(algorithm, lanes, *rest):
+        numbers = lanes.numbers
+        if numbers is None:
+            found.append(lanes.seeds)
+        else:
+            found.append(np.round(numbers[:, 0].tolist(), 6).tolist())
+        return results(lanes.seeds)
 
-    def run(algorithm, *, seed, **options):
-        found.append(seed)
-        return results(seed)
-
-    monkeypatch.setattr(stack_group, "run_lanes", run_lanes)
-    monkeypatch.setattr(group, "run", run)
+    monkeypatch.setattr(group, "run_lanes", run_lanes)
     return found
 
 
@@ -136,7 +137,7 @@ def test_interrupted_runs_continue_bit_for_bit(kept, tmp_path, monkeypatch):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(stack_group._Share, "update", interrupt)
+        patch.setattr(group._Share, "update", interrupt)
         with pytest.raises(KeyboardInterrupt):
             sweep(tmp_path)
     assert len(list(tmp_path.glob("unfinished/*/state.npz"))) == 1
@@ -149,11 +150,11 @@ def test_interrupted_runs_continue_bit_for_bit(kept, tmp_path, monkeypatch):
 
 
 def test_what_was_interrupted_together_continues_together(tmp_path, calls, monkeypatch):
-    def interrupt(algorithm, seeds, lanes, **options):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(stack_group, "run_lanes", interrupt)
+        patch.setattr(group, "run_lanes", interrupt)
         with pytest.raises(KeyboardInterrupt):
             sweep(tmp_path)
     sweep(tmp_path, {"sigma": [10.0, *GRID["sigma"]]}, seeds=3)
@@ -194,17 +195,14 @@ def test_a_stack_that_fails_is_run_in_parts(tmp_path, monkeypatch, error, expect
     _, methods = with_budgets(methods, 100, lambda method: "alike")
     seen = []
 
-    def together(out, part, *_):
-        if len(part.methods) > 2 or "another" in str(error):
+    def together(out, part, emit):
+        if len(part.methods) > (2 if "EXHAUSTED" in str(error) else 1):
             raise error
         seen.append([method.name for method in part.methods])
 
-    def alone(out, method, *_):
-        seen.append([method.name])
-
-    monkeypatch.setattr(stack_group, "_run_together", together)
-    monkeypatch.setattr(stack_group, "run_group", alone)
-    stack_group.run_stacks(tmp_path, methods, [0], problem, lambda event: None)
+    monkeypatch.setattr(group, "_run_together", together)
+    (whole,) = stacked([Group([m], [0], problem) for m in methods])
+    group.run_group(tmp_path, whole, lambda event: None)
     assert seen == expected
 
 
@@ -290,3 +288,15 @@ def test_a_name_twice_is_refused():
 def test_a_sweep_of_another_problem_is_refused(copy):
     with pytest.raises(ValueError, match=r"problem dim=6, this .* has 5"):
         sweep(copy, settings=["size=8", "dim=5"])
+
+
+def test_a_function_is_swept():
+    def mine(problem, sigma):
+        return climb(problem, size=8, sigma=sigma)
+
+    found = softqd.sweep(
+        make_bowl(), mine, {"sigma": [0.01, 0.1]}, seeds=2, evaluations=100
+    )
+    assert found.algorithm == "mine"
+    assert set(found.comparison.algorithms) == {"sigma=0.01", "sigma=0.1"}
+    assert found.comparison.algorithms["sigma=0.1"].settings["sigma"] == 0.1

@@ -220,7 +220,7 @@ def test_refusals_name_what_to_do(tmp_path):
     (tmp_path / "empty").mkdir()
     future = tmp_path / "future"
     save_run(future)
-    (tmp_path / "half" / "squad" / "unfinished").mkdir(parents=True)
+    (tmp_path / "half" / "unfinished").mkdir(parents=True)
     (future / "result.json").write_text('{"seed": 0, "mood": "new"}')
     for folders, message in (
         ([], "give one or more"),

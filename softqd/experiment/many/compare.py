@@ -13,18 +13,19 @@ from pathlib import Path
 
 from softqd.experiment.folder import measure_again
 from softqd.experiment.many.comparison import Comparison, conclude, entry_of
-from softqd.experiment.many.group import Emit, is_finished, run_group
+from softqd.experiment.many.group import is_finished, unfinished
 from softqd.experiment.many.plan import (
+    Algorithms,
     Method,
     check_seeds,
     folder_of,
     methods_of,
     refuse_other,
+    refuse_other_settings,
     with_budgets,
 )
 from softqd.experiment.many.preset import read_presets
 from softqd.experiment.many.runs import Runs, check_jobs, run_all
-from softqd.experiment.many.workers import Task
 from softqd.experiment.result import level_in
 from softqd.ops.checks import check_count
 from softqd.types import Problem
@@ -32,7 +33,7 @@ from softqd.types import Problem
 
 def compare(
     problem: Problem | str,
-    algorithms: Sequence[str],
+    algorithms: Algorithms,
     seeds: int | Sequence[int] = 10,
     *,
     evaluations: int | None = None,
@@ -50,7 +51,8 @@ def compare(
     Args:
         problem: A name from ``softqd list``, ``module:factory``, or a `Problem`.
         algorithms: Names; ``module:factory`` for your own; ``label=name`` to set one
-            algorithm in several ways.
+            algorithm in several ways. Or a dictionary of labels to names and to
+            functions that take the problem and return an `Algorithm`.
         seeds: How many, from 0, or which.
         evaluations: Budget of every run, the first population included. By default the
             smallest budget among the algorithms' presets.
@@ -78,13 +80,18 @@ def compare(
         ... )
         >>> found.algorithms["squad"].values["evaluations"]  # 5 * 64 + 2 * (64 + 8)
         [464, 464]
+        >>> problem = softqd.problems.sphere(solution_dim=8)
+        >>> mine = lambda problem: softqd.squad(problem, population_size=64)
+        >>> found = softqd.compare(problem, {"mine": mine}, seeds=1, evaluations=500)
+        >>> found.algorithms["mine"].settings["population_size"]
+        64
     """
     wanted = check_seeds(seeds)
     if evaluations is not None:
         check_count("evaluations", evaluations, 1)
-    check_jobs(jobs, problem)
+    check_jobs(jobs, problem, algorithms)
     tuned = read_presets(presets)
-    texts = [text for preset in tuned for text in preset.settings_for(algorithms)]
+    texts = [text for preset in tuned for text in preset.settings_for(list(algorithms))]
     ready, methods = methods_of(problem, algorithms, [*texts, *settings])
     for preset in tuned:
         preset.check_problem(methods[0].config["problem"])
@@ -116,29 +123,31 @@ class Experiment:
     def check_folder(self) -> None:
         """Refuse a folder whose runs do not belong to this comparison."""
         # A folder that was being written when it ended may hold half a file.
-        finished = [path.parent for path in self.out.glob("*/seed_*/metrics.json")]
-        unfinished = [path.parent for path in self.out.glob("*/unfinished/*/*.toml")]
-        for folder in sorted(finished + unfinished):
-            refuse_other(folder, self.methods[0].config, {"problem": None})
-        tables = {"algorithm": None, "run": ["evaluations", "cells"]}
+        finished = sorted(
+            path.parent for path in self.out.glob("*/seed_*/metrics.json")
+        )
+        shared: dict[str, list[str] | None] = {"problem": None}
+        for folder in finished:
+            refuse_other(folder, self.methods[0].config, shared)
+        own = {"algorithm": None, "run": ["evaluations", "cells"]}
         for method in self.methods:
-            place = self.out / method.folder_name
-            wanted = {folder_of(self.out, method, seed) for seed in self.seeds}
-            mine = [f for f in unfinished if f.parent.parent == place]
-            for folder in sorted(wanted.intersection(finished)) + mine:
-                refuse_other(folder, method.config, tables)
+            for folder in (folder_of(self.out, method, seed) for seed in self.seeds):
+                if folder in finished:
+                    refuse_other(folder, method.config, own)
+        methods = {method.name: method for method in self.methods}
+        for folder, lanes in unfinished(self.out):
+            for lane in lanes["methods"]:
+                method = methods.get(lane["name"], self.methods[0])
+                tables = {**shared, **(own if lane["name"] in methods else {})}
+                saved = {**lane, "versions": lanes.get("versions", {})}
+                refuse_other_settings(folder, saved, method.config, tables)
 
-    def run(self, jobs: int, progress: bool) -> None:
+    def run(self, jobs: int, progress: bool, is_grid: bool = False) -> None:
         """Run what is not finished."""
         runs = [Runs(method, self.seeds, self.problem) for method in self.methods]
-        found = run_all(self.out, runs, jobs, progress, run_here=self.run_here)
+        found = run_all(self.out, runs, jobs, progress, is_grid=is_grid)
         for name, failures in found.items():
             self.failures[name] |= failures
-
-    def run_here(self, tasks: Sequence[Task], emit: Emit) -> None:
-        """Run tasks in this process."""
-        for task in tasks:
-            run_group(self.out, task.method, task.seeds, self.problem, emit)
 
     def conclude(self, budget: int, noun: str = "algorithms") -> Comparison:
         """Read the run folders and compare them."""

@@ -64,22 +64,34 @@ def complete_grid(algorithm: str, grid: Mapping[str, Sequence[Any]]) -> Grid:
         >>> complete_grid("squad", {"gamma_sq": ["0.1", 1]})
         {'gamma_sq': [0.1, 1.0]}
     """
+    check_grid(grid)
+    completed = {
+        name: [_complete(algorithm, name, value) for value in values]
+        for name, values in grid.items()
+    }
+    return check_grid(completed)
+
+
+def check_grid(grid: Mapping[str, Sequence[Any]]) -> Grid:
+    """A grid whose settings all have values, and none twice.
+
+    Raises:
+        ConfigError: If it is empty, or one has no values or one of them twice.
+    """
     if not grid:
         raise ConfigError(
             "grid is empty; give at least one setting and its values, as in --grid "
             "gamma_sq=0.1,0.5,1.0"
         )
-    completed: Grid = {}
     for name, values in grid.items():
         if isinstance(values, str) or not values:
             raise ConfigError(f"grid {name} must be a list of values; got {values!r}")
-        completed[name] = [_complete(algorithm, name, value) for value in values]
-        twice = [v for v in completed[name] if completed[name].count(v) > 1]
+        twice = [v for i, v in enumerate(values) if v in values[:i]]
         if twice:
             raise ConfigError(
                 f"grid {name} holds {twice[0]!r} twice; give every value once"
             )
-    return completed
+    return {name: list(values) for name, values in grid.items()}
 
 
 def _complete(algorithm: str, name: str, value: Any) -> Any:

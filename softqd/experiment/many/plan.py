@@ -11,8 +11,14 @@ import jax
 
 from softqd.experiment import config as configs
 from softqd.experiment.config import Config, ConfigError
+from softqd.experiment.result import plain_settings
 from softqd.registry import unknown_message
 from softqd.types import Algorithm, Problem, lift_arrays
+
+Factory = Callable[..., Algorithm]
+STAND_IN = "squad"
+# What a comparison is given: names, or labels to names and factories.
+Algorithms = Sequence[str] | Mapping[str, str | Factory]
 
 
 class Method(NamedTuple):
@@ -23,6 +29,7 @@ class Method(NamedTuple):
     algorithm: Algorithm | None  # None where it cannot run
     error: str = ""  # why it cannot
     curves: bool = False  # follow QD score and QVS over the run
+    factory: Factory | None = None  # what built it, if no configuration did
 
     @property
     def folder_name(self) -> str:
@@ -99,7 +106,7 @@ def check_seeds(seeds: int | Sequence[int]) -> list[int]:
 
 
 def methods_of(
-    problem: Problem | str, algorithms: Sequence[str], settings: Sequence[str]
+    problem: Problem | str, algorithms: Algorithms, settings: Sequence[str]
 ) -> tuple[Problem, list[Method]]:
     """The problem, and every algorithm set for it.
 
@@ -107,32 +114,73 @@ def methods_of(
 
     Args:
         problem: As `softqd.compare` takes it.
-        algorithms: Names, or ``label=name``, so that one algorithm may come with
-            several settings.
+        algorithms: As `softqd.compare` takes them.
         settings: ``name=value`` of the problem, ``label.name=value`` of an algorithm.
 
     Raises:
         ValueError: If a name or a setting is unknown, or a label comes twice.
     """
-    if isinstance(algorithms, str) or not algorithms:
-        raise ValueError(f"algorithms must be a list of names; got {algorithms!r}")
-    named = _named(algorithms)
+    named = labeled(algorithms)
     shared, own = _split_settings(settings, list(named))
-    table = {
-        label: _config_of(problem, name, shared + own[label])
-        for label, name in named.items()
-    }
+    configs_of = {}
+    for label, given in named.items():
+        is_named = isinstance(given, str)
+        if own[label] and not is_named:
+            raise ConfigError(
+                f"{own[label][0]!r} is a setting of {label!r}, which is a function: it "
+                "has its own; set it there, or give the algorithm's name instead"
+            )
+        name = given if is_named else STAND_IN
+        configs_of[label] = _config_of(problem, name, shared + own[label])
     is_ready = isinstance(problem, Problem)
-    ready = problem if is_ready else configs.build_problem(next(iter(table.values())))
-    return ready, [method_of(label, config, ready) for label, config in table.items()]
+    first = next(iter(configs_of.values()))
+    ready = problem if is_ready else configs.build_problem(first)
+    methods = [
+        method_of(label, config, ready)
+        if isinstance(given := named[label], str)
+        else built_method(label, given, config, ready)
+        for label, config in configs_of.items()
+    ]
+    return ready, methods
 
 
-def _named(algorithms: Sequence[str]) -> dict[str, str]:
+def labeled(algorithms: Algorithms) -> dict[str, str | Factory]:
+    """Labels to names of algorithms, or to functions that build them.
+
+    Raises:
+        ValueError: If there is none, or one cannot be read or comes twice.
+    """
+    if isinstance(algorithms, str) or not algorithms:
+        raise ValueError(
+            "algorithms must be a list of names, or a dictionary of labels to names "
+            f"and functions of a problem; got {algorithms!r}"
+        )
+    if not isinstance(algorithms, Mapping):
+        return _named(algorithms)
+    for label, given in algorithms.items():
+        if not _is_label(label) or not (isinstance(given, str) or callable(given)):
+            raise ValueError(
+                f"algorithms: {label!r} must be a label of letters, digits and dashes, "
+                f"to a name or a function of a problem; got {given!r}"
+            )
+    return dict(algorithms)
+
+
+def _is_label(text: Any) -> bool:
+    return isinstance(text, str) and text.replace("-", "_").isidentifier()
+
+
+def _named(algorithms: Sequence[str]) -> dict[str, str | Factory]:
     """Labels to algorithms: ``label=algorithm``, or the algorithm's own name."""
-    named: dict[str, str] = {}
+    named: dict[str, str | Factory] = {}
     for text in algorithms:
+        if not isinstance(text, str):
+            raise ValueError(
+                f"algorithms: {text!r} has no label; give functions as a dictionary, "
+                'as in {"mine": function}'
+            )
         label, equals, name = text.partition("=")
-        if equals and not (name and label.replace("-", "_").isidentifier()):
+        if equals and not (name and _is_label(label)):
             raise ValueError(
                 f"algorithms: {text!r} cannot be read; write a name of letters, digits "
                 "and dashes before the '=', as in wide=squad"
@@ -146,9 +194,29 @@ def _named(algorithms: Sequence[str]) -> dict[str, str]:
     return named
 
 
+def built_method(
+    label: str, factory: Factory, config: Config, problem: Problem, **settings: Any
+) -> Method:
+    """The algorithm that a function builds for a problem, or why there is none.
+
+    What is known of its settings takes the place of a configuration's.
+    """
+    try:
+        algorithm = factory(problem, **settings)
+        if not isinstance(algorithm, Algorithm):
+            raise TypeError(f"it must return a softqd.Algorithm; got {algorithm!r:.80}")
+        told = {"name": algorithm.name, **plain_settings(algorithm), **settings}
+    except Exception as error:
+        table = {"name": label, **settings}
+        return Method(
+            label, {**config, "algorithm": table}, None, str(error), factory=factory
+        )
+    return Method(label, {**config, "algorithm": told}, algorithm, factory=factory)
+
+
 def grid_methods(
     problem: Problem | str,
-    algorithm: str,
+    algorithm: str | Factory,
     points: Mapping[str, Mapping[str, Any]],
     settings: Sequence[str] = (),
     iterations: int | None = None,
@@ -157,7 +225,7 @@ def grid_methods(
 
     Args:
         problem: A name or a `Problem`.
-        algorithm: A name.
+        algorithm: A name, or a function of a problem and settings.
         points: What to call a method, to the settings it has of its own.
         settings: ``name=value`` for all, of the problem or the algorithm.
         iterations: Of every method; by default the preset's.
@@ -165,16 +233,24 @@ def grid_methods(
     Raises:
         ValueError: If a name or a setting is unknown.
     """
+    is_named = isinstance(algorithm, str)
     if isinstance(problem, Problem):  # it has its own settings
         settings = [s if "." in s.split("=")[0] else f"algorithm.{s}" for s in settings]
-    base = _config_of(problem, algorithm, list(settings))
+    elif not is_named:  # the algorithm has
+        settings = [s if "." in s.split("=")[0] else f"problem.{s}" for s in settings]
+    if not is_named and any(s.startswith("algorithm.") for s in settings):
+        raise ConfigError("settings of a function are in its grid; got settings=")
+    base = _config_of(problem, algorithm if is_named else STAND_IN, list(settings))
     if iterations is not None:
         base["run"]["iterations"] = iterations
     ready = problem if isinstance(problem, Problem) else configs.build_problem(base)
     methods = []
     for name, own in points.items():
-        table = configs.complete_algorithm(base["algorithm"], own)
-        methods.append(method_of(name, {**base, "algorithm": table}, ready))
+        if is_named:
+            table = configs.complete_algorithm(base["algorithm"], own)
+            methods.append(method_of(name, {**base, "algorithm": table}, ready))
+        else:
+            methods.append(built_method(name, algorithm, base, ready, **own))
     return ready, methods
 
 
@@ -208,7 +284,8 @@ def _config_of(problem: Problem | str, algorithm: str, settings: list[str]) -> C
             "settings of the problem need a problem given by name; a softqd.Problem "
             "has its own"
         )
-    # A problem from Python has no factory to set; a registered one stands in.
+    # A problem from Python has no factory to set; a registered one stands in, as an
+    # algorithm does for a function.
     config = configs.with_settings(
         configs.from_name("linear_projection", algorithm), settings
     )
@@ -349,6 +426,17 @@ def refuse_other(
             f"{folder}/config.toml cannot be read ({error}); remove the folder to run "
             "it again"
         ) from None
+    refuse_other_settings(folder, saved, config, tables)
+
+
+def refuse_other_settings(
+    folder: Path, saved: Config, config: Config, tables: dict[str, list[str] | None]
+) -> None:
+    """As `refuse_other`, where the settings have been read.
+
+    Raises:
+        ConfigError: Naming the folder, the setting and both values.
+    """
     for table, keys in tables.items():
         before, now = saved.get(table, {}), config[table]
         for key in keys or sorted(before | now, key=lambda k: (k != "name", k)):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
-from softqd.experiment.many.group import Emit, Event, groups_of, run_group
-from softqd.experiment.many.plan import Method
-from softqd.experiment.many.workers import Task, run_tasks
-from softqd.experiment.progress import ExperimentBar
+from softqd.experiment.many.group import Event, Group, groups_of, run_group
+from softqd.experiment.many.plan import Algorithms, Method
+from softqd.experiment.many.stack import stacks_of
+from softqd.experiment.many.workers import run_tasks
 from softqd.ops.checks import check_count
 from softqd.types import Problem
 
@@ -31,7 +31,7 @@ def run_all(
     jobs: int = 1,
     progress: bool = False,
     on_done: Callable[[str], None] | None = None,
-    run_here: Callable[[Sequence[Task], Emit], None] | None = None,
+    is_grid: bool = False,
 ) -> dict[str, dict[int, str]]:
     """Run what is not finished; finished run folders are kept.
 
@@ -41,21 +41,24 @@ def run_all(
         jobs: Processes at once, as `check_jobs` allows them.
         progress: Show a progress bar over all runs.
         on_done: Called with a method's name when its last open run has ended.
-        run_here: Runs tasks in this process; by default one after the other.
+        is_grid: Whether methods are settings of one algorithm: those that differ in
+            numbers alone then advance together, in one process.
 
     Returns:
         Methods to what went wrong, by seed; empty where nothing did.
     """
-    groups = [
-        (Task(runs.method, seeds), runs.problem)
+    able = {
+        runs.method.name: Group([runs.method], runs.seeds, runs.problem)
         for runs in wanted
         if runs.method.algorithm is not None
-        for seeds in groups_of(out, runs.method, runs.seeds, jobs)
-    ]
-    open_runs = {(t.method.name, seed) for t, _ in groups for seed in t.seeds}
-    total = max(sum(len(runs.seeds) for runs in wanted), len(open_runs))
-    bar = ExperimentBar(total, total - len(open_runs)) if progress else None
-    shares = dict.fromkeys(sorted(open_runs), 0.0)
+    }
+    groups = groups_of(out, able, jobs)
+    if is_grid and jobs == 1:
+        groups = stacked(groups)
+    shares = {
+        (method.name, seed): 0.0 for group in groups for method, seed in group.runs()
+    }
+    total = max(sum(len(runs.seeds) for runs in wanted), len(shares))
     failures: dict[str, dict[int, str]] = {runs.method.name: {} for runs in wanted}
 
     def emit(event: Event) -> None:
@@ -70,18 +73,44 @@ def run_all(
         if on_done is not None and min(mine) == 1.0:
             on_done(event.algorithm)
 
-    with bar or nullcontext():
+    with _bar(total, total - len(shares), progress) as bar:
         if jobs > 1:
-            run_tasks(out, [task for task, _ in groups], jobs, emit)
-        elif run_here is not None:
-            run_here([task for task, _ in groups], emit)
+            run_tasks(out, groups, jobs, emit)
         else:
-            for task, problem in groups:
-                run_group(out, task.method, task.seeds, problem, emit)
+            for group in groups:
+                run_group(out, group, emit)
     return failures
 
 
-def check_jobs(jobs: int, problem: Problem | str = "") -> None:
+def _bar(total: int, kept: int, is_shown: bool) -> Any:
+    if not is_shown:
+        return nullcontext()
+    from softqd.experiment.progress import ExperimentBar  # loads rich
+
+    return ExperimentBar(total, kept)
+
+
+def stacked(groups: Sequence[Group]) -> list[Group]:
+    """Groups with the same seeds, whose methods differ in numbers alone, as one."""
+    together: dict[tuple[int, ...], list[Method]] = {}
+    found = []
+    for group in groups:
+        if len(group.methods) > 1:  # interrupted together
+            found.append(group)
+        else:
+            together.setdefault(tuple(group.seeds), []).extend(group.methods)
+    problem = groups[0].problem if groups else None
+    for seeds, methods in together.items():
+        assert problem is not None
+        found += [
+            Group(part, list(seeds), problem) for part in stacks_of(methods, len(seeds))
+        ]
+    return found
+
+
+def check_jobs(
+    jobs: int, problem: Problem | str = "", algorithms: Algorithms = ()
+) -> None:
     """Refuse several processes where they cannot be used.
 
     Raises:
@@ -93,6 +122,14 @@ def check_jobs(jobs: int, problem: Problem | str = "") -> None:
         raise ValueError(
             "jobs > 1 needs a problem that other processes can build: give a name or "
             "'module:factory' instead of a softqd.Problem"
+        )
+    functions = isinstance(algorithms, Mapping) and [
+        label for label, given in algorithms.items() if not isinstance(given, str)
+    ]
+    if jobs > 1 and functions:
+        raise ValueError(
+            "jobs > 1 needs algorithms that other processes can build: give a name or "
+            f"'module:factory' instead of a function for {', '.join(functions)}"
         )
     if jobs > 1 and jax.default_backend() != "cpu":
         raise ValueError(

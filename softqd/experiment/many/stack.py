@@ -47,31 +47,31 @@ class LaneState(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """Methods that can advance together.
+    """Methods of one algorithm, differing in numbers alone, as one.
 
     Attributes:
-        methods: Of one algorithm, differing in numbers alone.
         algorithm: Its ``init`` takes ``(key, numbers)``.
         numbers: Those that differ, one row per method.
     """
 
-    methods: list[Method]
     algorithm: Algorithm
     numbers: Float[np.ndarray, "methods k"]
 
 
-def stacks_of(
-    methods: Sequence[Method], problem: Problem, num_seeds: int
-) -> list[Stack]:
-    """Sort methods into stacks, as large as memory should allow with so many seeds."""
+def stacks_of(methods: Sequence[Method], num_seeds: int) -> list[list[Method]]:
+    """Sort methods into those that can advance together with so many seeds each.
+
+    As many as memory should allow; those that a configuration does not describe stay
+    alone.
+    """
     alike: dict[str, list[Method]] = {}
     for method in methods:
-        alike.setdefault(skeleton(method.config), []).append(method)
+        key = method.name if method.factory else skeleton(method.config)
+        alike.setdefault(key, []).append(method)
     stacks = []
     for group in alike.values():
         size = max(1, _lanes_at_once(group[0]) // num_seeds)
-        parts = (group[i : i + size] for i in range(0, len(group), size))
-        stacks += [stack(part, problem) for part in parts]
+        stacks += [group[i : i + size] for i in range(0, len(group), size)]
     return stacks
 
 
@@ -110,7 +110,7 @@ def stack(methods: Sequence[Method], problem: Problem) -> Stack:
         name=base.name,
         plan=plan,
     )
-    return Stack(list(methods), algorithm, table[:, is_free].astype(np.float32))
+    return Stack(algorithm, table[:, is_free].astype(np.float32))
 
 
 def skeleton(config: Config) -> str:

@@ -21,14 +21,23 @@ from softqd.experiment.config import Config
 from softqd.experiment.folder import write_whole
 from softqd.experiment.many.compare import Experiment
 from softqd.experiment.many.comparison import COMPARED, Comparison, load_comparison
-from softqd.experiment.many.grid import Grid, complete_grid, edges, points_of
-from softqd.experiment.many.group import Emit, run_group
-from softqd.experiment.many.plan import Method, check_seeds, grid_methods, with_budgets
+from softqd.experiment.many.grid import (
+    Grid,
+    check_grid,
+    complete_grid,
+    edges,
+    points_of,
+)
+from softqd.experiment.many.plan import (
+    Factory,
+    Method,
+    check_seeds,
+    grid_methods,
+    with_budgets,
+)
 from softqd.experiment.many.preset import write_preset
 from softqd.experiment.many.runs import check_jobs
 from softqd.experiment.many.stack import skeleton
-from softqd.experiment.many.stack_group import continue_stacks, run_stacks
-from softqd.experiment.many.workers import Task
 from softqd.ops.checks import check_count
 from softqd.registry import lookup
 from softqd.types import Problem
@@ -99,7 +108,7 @@ def load_sweep(directory: str | Path) -> Sweep:
 
 def sweep(
     problem: Problem | str,
-    algorithm: str,
+    algorithm: str | Factory,
     grid: Mapping[str, Sequence[Any]],
     seeds: int | Sequence[int] = 3,
     *,
@@ -119,7 +128,8 @@ def sweep(
 
     Args:
         problem: A name from ``softqd list``, ``module:factory``, or a `Problem`.
-        algorithm: A name; ``module:factory`` for your own.
+        algorithm: A name, ``module:factory`` for your own, or a function that takes
+            the problem and the settings of the grid and returns an `Algorithm`.
         grid: Setting of the algorithm to the values to try.
         seeds: How many, from 0, or which.
         metric: What must be high: a name of `softqd.metrics.METRICS`.
@@ -148,41 +158,38 @@ def sweep(
         >>> found.best, found.config["algorithm"]["gamma_sq"]
         ('gamma_sq=0.01', 0.01)
     """
-    wanted, values = check_seeds(seeds), complete_grid(algorithm, grid)
-    _check_arguments(problem, metric, iterations, evaluations, jobs)
+    wanted = check_seeds(seeds)
+    is_named = isinstance(algorithm, str)
+    values = complete_grid(algorithm, grid) if is_named else check_grid(grid)
+    name = algorithm if isinstance(algorithm, str) else _name_of(algorithm)
+    _check_arguments(metric, iterations, evaluations)
+    check_jobs(jobs, problem, {name: algorithm})
     points = points_of(values)
     ready, methods = grid_methods(problem, algorithm, points, settings, iterations)
     _check_metric(metric, ready)
-    budget, methods = with_budgets(methods, evaluations, lambda m: skeleton(m.config))
+    budget, methods = with_budgets(methods, evaluations, _kind_of)
     place = tempfile.TemporaryDirectory() if out is None else nullcontext(str(out))
     with place as folder:
-        experiment = _SweepExperiment(Path(folder), ready, methods, wanted)
+        experiment = Experiment(Path(folder), ready, methods, wanted)
         experiment.check_folder()
-        experiment.run(jobs, progress)
+        experiment.run(jobs, progress, is_grid=True)
         comparison = experiment.conclude(budget, "settings")
-        found = _conclude(algorithm, metric, values, points, methods, comparison)
+        found = _conclude(name, metric, values, points, methods, comparison)
         if out is not None:
             found.save(out)
     return found
 
 
-class _SweepExperiment(Experiment):
-    """A comparison of settings, many of which advance together."""
-
-    def run_here(self, tasks: Sequence[Task], emit: Emit) -> None:
-        tasks = continue_stacks(self.out, self.methods, tasks, self.problem, emit)
-        together: dict[tuple[int, ...], list[Method]] = {}
-        for task in tasks:
-            is_begun = (self.out / task.method.folder_name / "unfinished").exists()
-            if is_begun:  # by itself, as it will go on
-                run_group(self.out, task.method, task.seeds, self.problem, emit)
-            else:
-                together.setdefault(tuple(task.seeds), []).append(task.method)
-        for seeds, methods in together.items():
-            run_stacks(self.out, methods, list(seeds), self.problem, emit)
+def _name_of(factory: Factory) -> str:
+    return getattr(factory, "__name__", "algorithm").strip("<>")
 
 
-def _check_arguments(problem, metric, iterations, evaluations, jobs):
+def _kind_of(method: Method) -> str:
+    """Methods of one kind cost the same."""
+    return method.name if method.factory else skeleton(method.config)
+
+
+def _check_arguments(metric, iterations, evaluations):
     known = dict.fromkeys(COMPARED)
     lookup("metric", metric, known, f"choose from {', '.join(known)}")
     for name, value in (("iterations", iterations), ("evaluations", evaluations)):
@@ -190,7 +197,6 @@ def _check_arguments(problem, metric, iterations, evaluations, jobs):
             check_count(name, value, 1)
     if iterations is not None and evaluations is not None:
         raise ValueError("give iterations or evaluations, not both")
-    check_jobs(jobs, problem)
 
 
 def _check_metric(metric: str, problem: Problem) -> None:

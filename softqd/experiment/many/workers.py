@@ -20,29 +20,22 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from softqd.experiment import config as configs
-from softqd.experiment.many.group import Emit, Event, run_group
+from softqd.experiment.many.group import Emit, Event, Group, run_group
 from softqd.experiment.many.plan import Method
 
 
-class Task(NamedTuple):
-    """Seeds of one algorithm to run together."""
-
-    method: Method
-    seeds: list[int]
-
-
-def run_tasks(out: Path, tasks: Sequence[Task], jobs: int, emit: Emit) -> None:
-    """Run tasks in up to ``jobs`` processes at once.
+def run_tasks(out: Path, groups: Sequence[Group], jobs: int, emit: Emit) -> None:
+    """Run groups, of one method each, in up to ``jobs`` processes at once.
 
     Ctrl-C is passed on to the workers, which keep their checkpoints, and raised when
     they have ended.
     """
     pool = _Pool(out, emit)
     with ThreadPoolExecutor(jobs) as threads:
-        futures = [threads.submit(pool.work, task) for task in tasks]
+        futures = [threads.submit(pool.work, group) for group in groups]
         try:
             for future in futures:
                 future.result()
@@ -58,12 +51,12 @@ class _Pool:
         self._workers: list[subprocess.Popen] = []
         self._is_stopped = False
 
-    def work(self, task: Task) -> None:
-        """Run one task in a new process, passing its events on."""
+    def work(self, group: Group) -> None:
+        """Run one group in a new process, passing its events on."""
         if self._is_stopped:
             return
         with tempfile.TemporaryFile("w+") as errors, self._start(errors) as worker:
-            left = self._follow(worker, task)
+            left = self._follow(worker, group)
             status = worker.wait()
             with suppress(BrokenPipeError):  # what it did not read
                 worker.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
@@ -71,7 +64,7 @@ class _Pool:
             lines = errors.read().strip().splitlines() or [""]
         if left and not self._is_stopped:
             message = f"its process ended with status {status} {lines[-1]}".strip()
-            self._emit(Event(task.method.name, sorted(left), 1.0, message))
+            self._emit(Event(group.methods[0].name, sorted(left), 1.0, message))
 
     def _start(self, errors: IO[str]) -> subprocess.Popen:
         worker = subprocess.Popen(
@@ -86,13 +79,13 @@ class _Pool:
         self._workers.append(worker)
         return worker
 
-    def _follow(self, worker: subprocess.Popen, task: Task) -> set[int]:
-        """Tell the worker its task and emit what it tells; the seeds it left open."""
+    def _follow(self, worker: subprocess.Popen, group: Group) -> set[int]:
+        """Tell the worker what to run, emit what it tells; the seeds it left open."""
         assert worker.stdin and worker.stdout  # noqa: PT018 (pipes, as asked for)
-        spec = {"out": str(self._out), "seeds": task.seeds}
-        method = task.method
+        (method,) = group.methods
+        spec = {"out": str(self._out), "seeds": group.seeds}
         spec |= {"name": method.name, "config": method.config, "curves": method.curves}
-        left = set(task.seeds)
+        left = set(group.seeds)
         with suppress(BrokenPipeError):  # it ended already
             worker.stdin.write(json.dumps(spec) + "\n")
             worker.stdin.flush()
@@ -135,6 +128,6 @@ def main() -> None:
             channel.flush()
 
     try:
-        run_group(Path(spec["out"]), method, spec["seeds"], problem, emit)
+        run_group(Path(spec["out"]), Group([method], spec["seeds"], problem), emit)
     except KeyboardInterrupt:
         os._exit(130)  # an interrupted compilation may crash while Python ends

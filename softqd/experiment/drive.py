@@ -1,0 +1,155 @@
+"""From a start to a limit: log, checkpoint, report and stop on the way."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxtyping import PyTree
+
+from softqd.experiment.loop import LogPoint, Loop
+from softqd.experiment.reporter import Reporter
+
+
+class Limits(NamedTuple):
+    """What ends a run, whichever comes first."""
+
+    num_iterations: int | None = None
+    max_evaluations: int | None = None
+    max_seconds: float | None = None
+
+    def steps_left(self, loop: Loop) -> float:
+        """Iterations that may still be begun."""
+        ledger = loop.ledger
+        if len(ledger.failures) == len(loop.program.lanes.seeds):  # no lane is left
+            return 0
+        left = math.inf
+        if self.num_iterations is not None:
+            left = self.num_iterations - ledger.iteration
+        if self.max_evaluations is not None:
+            spare = self.max_evaluations - ledger.evaluations
+            left = min(left, spare // max(1, ledger.evaluations_per_step))
+        if self.max_seconds is not None and ledger.seconds >= self.max_seconds:
+            return 0
+        return left
+
+    def seconds_left(self, loop: Loop) -> float:
+        """About how long the run will go on."""
+        seconds = self.steps_left(loop) * loop.seconds_per_step
+        if self.max_seconds is not None:
+            seconds = min(seconds, self.max_seconds - loop.ledger.seconds)
+        return seconds
+
+    def share_done(self, loop: Loop) -> float:
+        """How far the run is towards its nearest limit, from 0 to 1."""
+        ledger = loop.ledger
+        spent = (ledger.iteration, ledger.evaluations, ledger.seconds)
+        return max(
+            min(1.0, now / limit) if limit else 1.0
+            for now, limit in zip(spent, self, strict=True)
+            if limit is not None
+        )
+
+
+class Course(NamedTuple):
+    """How far a run goes, and what happens on the way.
+
+    Attributes:
+        limits: What ends it.
+        log_every: Iterations between log points.
+        folder: For checkpoints; None for none.
+        checkpoint_every: Least seconds between two of them.
+        reporter: Told how far the run is.
+        callback: Called at every log point.
+    """
+
+    limits: Limits
+    log_every: int
+    folder: Path | None = None
+    checkpoint_every: float = 10.0
+    reporter: Reporter | None = None
+    callback: Callable[[LogPoint], None] | None = None
+
+
+def drive(
+    loop: Loop, course: Course, solutions: PyTree | None = None, resume: bool = False
+) -> None:
+    """Begin or continue a run, and advance it until a limit."""
+    limits, log_every = course.limits, course.log_every
+    with _DeferredInterrupt() as interrupt:
+        resume_from = course.folder if resume else None
+        loop.start(solutions, resume_from, *limits[:2])
+        last_save, is_first_chunk = time.perf_counter(), True
+        with _keeping_last_state(loop, course.folder):
+            while (left := limits.steps_left(loop)) > 0:
+                interrupt.check()
+                if limits.max_evaluations and not loop.ledger.evaluations_per_step:
+                    loop.advance_within(limits.max_evaluations)
+                else:
+                    to_log = log_every - loop.ledger.iteration % log_every
+                    loop.advance(int(min(left, to_log, loop.steps_per_chunk())))
+                if loop.ledger.iteration % log_every == 0:
+                    last_save = _log(loop, course, last_save)
+                if course.reporter is not None:
+                    _report(loop, course.reporter, limits, is_first_chunk)
+                is_first_chunk = False
+            loop.log()
+
+
+def _log(loop: Loop, course: Course, last_save: float) -> float:
+    """Log, tell the callback, and save if it is time; when it was saved last."""
+    loop.log()
+    if course.callback is not None:
+        course.callback(loop.log_point())
+    if course.folder and time.perf_counter() - last_save >= course.checkpoint_every:
+        loop.save(course.folder)
+        return time.perf_counter()
+    return last_save
+
+
+def _report(loop: Loop, reporter: Reporter, limits: Limits, is_first: bool) -> None:
+    # The first call of a program may take much longer than the next ones.
+    if not is_first:
+        reporter.announce(limits.seconds_left(loop))
+    reporter.update(limits.share_done(loop), loop.ledger.iteration, loop.latest())
+
+
+class _DeferredInterrupt:
+    """Holds Ctrl-C back until the state is whole; a second one is immediate."""
+
+    def __enter__(self):
+        self.is_pending = False
+        self._is_installed = threading.current_thread() is threading.main_thread()
+        if self._is_installed:
+            self._previous = signal.getsignal(signal.SIGINT)
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *exception):
+        if self._is_installed:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _note(self, *_):
+        self.is_pending = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def check(self) -> None:
+        """Raise the interrupt that was held back."""
+        if self.is_pending:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def _keeping_last_state(loop: Loop, folder: Path | None):
+    """Save a checkpoint at the end, after Ctrl-C or a failing callback too."""
+    try:
+        yield
+    finally:
+        if folder and loop.state is not None:
+            loop.save(folder)
