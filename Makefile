@@ -48,6 +48,7 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
+	$(BIN)/python docs/check_site.py site
 
 # Ratios measured in one run; by hand, never in CI.
 bench: $(VENV)/.parity

@@ -1,9 +1,14 @@
-"""Every Python block of these pages runs, in order, in one namespace."""
+"""Every Python block of these pages runs, in order, in one namespace.
+
+Blocks with a title, such as those of other libraries, do not run here.
+"""
 
 import re
 from pathlib import Path
 
 import pytest
+
+import softqd
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -12,6 +17,9 @@ PAGES = [
     "docs/index.md",
     "docs/quickstart.md",
     "docs/extend.md",
+    "docs/callbacks.md",
+    "docs/from-pyribs.md",
+    "docs/from-qdax.md",
     "docs/metrics.md",
     "docs/compare.md",
     "docs/figures.md",
@@ -44,7 +52,21 @@ def test_readme_example_fits_ten_lines_and_lights_the_space(tmp_path, monkeypatc
     assert (tmp_path / "my_run" / "population.npz").exists()
 
 
-def test_every_page_is_in_the_navigation():
+def test_every_page_is_in_the_navigation_and_on_the_first_page():
     navigation = (ROOT / "mkdocs.yml").read_text()
+    table = (ROOT / "docs" / "index.md").read_text()
     for page in (ROOT / "docs").glob("*.md"):
-        assert page.name in navigation
+        assert f": {page.name}\n" in navigation
+        assert f"]({page.name})" in table or page.name == "index.md"
+
+
+def test_api_page_has_the_public_names_and_no_parts_of_algorithms():
+    text = (ROOT / "docs" / "api.md").read_text()
+    entries = set(re.findall(r"^::: (\S+)$", text, re.M))
+    assert not [entry for entry in entries if entry.startswith("softqd.ops")]
+    for module in (softqd, softqd.metrics, softqd.problems):
+        for name in module.__all__:
+            ways = {f"{m.__name__}.{name}" for m in (softqd, module, softqd.metrics)}
+            value = getattr(module, name)
+            is_shown = bool(ways & entries) or f"`metrics.{name}`" in text
+            assert is_shown or not callable(value), name

@@ -205,7 +205,7 @@ def _absolute(text: str) -> str:
     try:
         # Links are kept: what they point at may be called otherwise.
         return str(Path(text).expanduser().absolute())
-    except RuntimeError:  # the home of nobody
+    except RuntimeError:  # a home directory that cannot be found, as in ~nobody
         return text
 
 

@@ -53,7 +53,7 @@ def plain(text: str) -> str:
 
 
 def look(number: int) -> dict[str, Any]:
-    """Color and marker of the so-many-th thing of a figure.
+    """Color and marker of a line or group of marks, counted from 0.
 
     Examples:
         >>> look(1)

@@ -215,6 +215,23 @@ def test_docstring_example():
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
+def test_page_for_those_who_come_from_pyribs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.with_name("from-pyribs.md")
+    blocks = re.findall(r"```python[^\n]*\n(.*?)```", page.read_text(), re.S)
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), namespace)
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    # pyribs in its own cells, SQUAD, pyribs in the cells of softqd
+    assert len(shown) == 3
+    assert all(float(score) > 0 and 0 < float(part) < 1 for score, part in shown)
+    num_rows = len((tmp_path / "archive.csv").read_text().splitlines()) - 1
+    assert len(namespace["elites"].quality) == num_rows
+    # The page's last block adds what SQUAD found: no cell is emptied by that.
+    assert namespace["archive"].stats.num_elites >= num_rows
+
+
 def test_page_compares_in_twenty_lines(capsys):
     first, *others = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     assert len([line for line in first.splitlines() if line.strip()]) <= 20

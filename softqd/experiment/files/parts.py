@@ -63,7 +63,10 @@ def _nest(path: Path, leaves: dict[str, np.ndarray]) -> Any:
         for parent in parents:
             node = node.setdefault(parent, {}) if isinstance(node, dict) else node
         if not isinstance(node, dict) or last in node:
-            raise ValueError(f"{path}: of solutions {name!r} another is a part")
+            raise ValueError(
+                f"{path}: solutions {name!r} cannot be both an array and a group of "
+                "arrays"
+            )
         node[last] = leaf
     return tree
 
