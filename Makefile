@@ -8,7 +8,8 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 # What needs other libraries or a browser has targets of its own.
 CORE   := --ignore tests/parity --ignore tests/browser
 
-.PHONY: demo test slow networks parity torch-parity browser lint docs bench results clean
+.PHONY: demo test slow networks parity torch-parity browser lint docs package \
+	oldest bench results clean
 
 demo: $(VENV)/.core
 	rm -rf runs/demo
@@ -49,6 +50,10 @@ lint: $(VENV)/.dev
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 
+# Build sdist and wheel, look into them, try the wheel in an environment of its own.
+package: $(VENV)/.package
+	$(BIN)/python scripts/package.py
+
 # Ratios measured in one run; by hand, never in CI.
 bench: $(VENV)/.parity
 	$(BIN)/python benchmarks/squad_speed.py
@@ -85,9 +90,13 @@ $(VENV)/.torch: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,torch-parity]"
 	touch $@
 
+$(VENV)/.package: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --no-compile "build>=1.2"
+	touch $@
+
 $(VENV)/.docs: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --no-compile -e ".[docs]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs site .pytest_cache .ruff_cache
+	rm -rf $(VENV) dist runs site .pytest_cache .ruff_cache
