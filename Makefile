@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
+# What make oldest tries, as commands or paths.
+PYTHONS ?= python3.11 python3.12 python3.13
 
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 # What needs other libraries or a browser has targets of its own.
@@ -53,6 +55,11 @@ docs: $(VENV)/.docs
 # Build sdist and wheel, look into them, try the wheel in an environment of its own.
 package: $(VENV)/.package
 	$(BIN)/python scripts/package.py
+
+# The lowest versions that pyproject.toml allows, on several Pythons; by hand.
+oldest: $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --no-compile "uv>=0.5"
+	JOBS=$(JOBS) $(BIN)/python scripts/oldest.py $(VENV)/oldest $(PYTHONS)
 
 # Ratios measured in one run; by hand, never in CI.
 bench: $(VENV)/.parity
