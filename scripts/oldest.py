@@ -57,7 +57,13 @@ def try_on(python: str, environment: Path) -> bool:
     lowest += ["--no-binary", "softqd"]  # ours alone is built
     call(*uv("venv", "--quiet", "--clear", "--python", python, str(environment)))
     call(*install, *lowest, "--editable", str(ROOT))
-    call(*install, *TOOLS)
+    # The tools must not replace what is tried with newer versions.
+    kept = environment / "lowest.txt"
+    freeze = uv("pip", "freeze", "--exclude-editable", "--python", inside)
+    kept.write_text(
+        subprocess.run(freeze, check=True, capture_output=True, text=True).stdout
+    )
+    call(*install, "--constraints", str(kept), *TOOLS)
     call(inside, "--version")
     call(*uv("pip", "list", "--quiet", "--python", inside))
     # Old libraries warn of what newer ones, below them, will do away with.
