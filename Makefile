@@ -3,12 +3,15 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
+# What make oldest tries, as commands or paths.
+PYTHONS ?= python3.11 python3.12 python3.13
 
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 # What needs other libraries or a browser has targets of its own.
 CORE   := --ignore tests/parity --ignore tests/browser
 
-.PHONY: demo test slow networks parity torch-parity browser lint docs bench results clean
+.PHONY: demo test slow networks parity torch-parity browser lint docs package \
+	oldest bench results clean
 
 demo: $(VENV)/.core
 	rm -rf runs/demo
@@ -50,6 +53,15 @@ docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 	$(BIN)/python docs/check_site.py site
 
+# Build sdist and wheel, look into them, try the wheel in an environment of its own.
+package: $(VENV)/.package
+	$(BIN)/python scripts/package.py
+
+# The lowest versions that pyproject.toml allows, on several Pythons; by hand.
+oldest: $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --no-compile "uv>=0.5"
+	JOBS=$(JOBS) $(BIN)/python scripts/oldest.py $(VENV)/oldest $(PYTHONS)
+
 # Ratios measured in one run; by hand, never in CI.
 bench: $(VENV)/.parity
 	$(BIN)/python benchmarks/squad_speed.py
@@ -86,9 +98,13 @@ $(VENV)/.torch: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --no-compile -e ".[dev,torch-parity]"
 	touch $@
 
+$(VENV)/.package: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --no-compile "build>=1.2"
+	touch $@
+
 $(VENV)/.docs: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet --no-compile -e ".[docs]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs site .pytest_cache .ruff_cache
+	rm -rf $(VENV) dist runs site .pytest_cache .ruff_cache

@@ -267,6 +267,10 @@ def test_interrupt_while_compiling(tmp_path):
     interrupt_run(folder, awaited=folder / "config.toml")
 
 
+def test_version_is_one_line(capsys):
+    assert invoke(capsys, "--version") == (0, f"softqd {softqd.__version__}\n", "")
+
+
 def test_bare_command_shows_help(capsys):
     status, out, err = invoke(capsys)
     assert status == 2

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+import softqd
 from softqd.cli._compare import compare
 from softqd.cli._errors import Interrupted
 from softqd.cli._figure import figure
@@ -79,6 +81,22 @@ def _complain(message: str) -> None:
     print(f"softqd: {line}", file=sys.stderr)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"softqd {softqd.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
+    ] = False,
+) -> None:
     """Quality-diversity optimization without a grid."""

@@ -31,7 +31,7 @@ def bump(dist_sq: Float[Array, "*s"], sigma: float | Array) -> Float[Array, "*s"
 
 def pair_kernel(
     dist_sq: Float[Array, "*s"],
-    gamma_sq: Float[Array, ...] | float,
+    gamma_sq: Float[Array, "*_"] | float,
     cutoff: float = 0,
 ) -> Float[Array, "*s"]:
     """``exp(-dist_sq / gamma_sq)``, zero where below ``cutoff``."""
