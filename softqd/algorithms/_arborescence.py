@@ -1,37 +1,29 @@
 """Gradient arborescence: the machine behind CMA-MEGA and CMA-MAEGA.
 
-Fontaine and Nikolaidis 2021, "Differentiable Quality Diversity", Algorithm 1. Every
-emitter holds a point in solution space and a CMA-ES over gradient coefficients. It
-evaluates the point with the gradients of quality and behaviors, branches from it along
-random combinations of them, and lets the archive's answers move both.
+Fontaine and Nikolaidis 2021, "Differentiable Quality Diversity", Algorithm 1, whose
+steps are quoted where they are taken: theta is an emitter's point, c are gradient
+coefficients with a CMA-ES N(mu, Sigma) over them, f is quality and m are behaviors. The
+paper has one emitter; here several share an archive.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int, PyTree
 
-from softqd.algorithms import _cells
-from softqd.algorithms._cells import CellInfo
-from softqd.algorithms._start import evaluate_first, first_solutions
-from softqd.ops import emitters, evaluation
-from softqd.ops.archive import CellArchive, Insertion, sample_elites
-from softqd.ops.bounds import reflected
-from softqd.ops.checks import check_count, is_concrete
-from softqd.ops.cma_es import (
-    CmaState,
-    has_stopped,
-    init_cma,
-    recombination_weights,
-    sample_cma,
-    update_cma,
-)
-from softqd.types import Algorithm, Key, Population, Problem
+from softqd.algorithms import _cma_emitters as cma_emitters
+from softqd.algorithms._assembly import assemble
+from softqd.algorithms._cells import CellInfo, cell_info, cells_of
+from softqd.algorithms._cma_emitters import Archives, Search, offer, open_search
+from softqd.ops import emitters
+from softqd.ops.archive import CellArchive
+from softqd.ops.cma_es import CmaState, init_cma
+from softqd.types import Algorithm, Key, Problem
 
 
 class Branching(NamedTuple):
@@ -55,164 +47,73 @@ class ArborescenceState(NamedTuple):
     result: CellArchive | None  # without soft thresholds, where the archive has them
 
 
-class Rules(NamedTuple):
-    """What distinguishes the methods."""
+class Parts(NamedTuple):
+    """What an arborescence is made of."""
 
-    ranker: str
-    selection: str
-    restart: str | int
-    learning_rate: float = 1.0
-    threshold_floor: float | None = None
-    signed_quality: bool = False
-    pyribs_quirks: bool = False
-
-    @property
-    def thresholds(self) -> dict[str, Any]:
-        """Arguments of an insertion into the archive that guides the emitters."""
-        rate, floor = self.learning_rate, self.threshold_floor
-        return {"learning_rate": rate, "threshold_floor": floor}
+    search: Search
+    optimizer: optax.GradientTransformation
+    signed_quality: bool
 
 
 def arborescence(
-    name: str,
-    problem: Problem,
-    settings: dict[str, Any],
-    rules: Rules,
-    *,
-    cells: int,
-    centroids: Any,
-    shared_cells: bool,
-    num_emitters: int,
-    batch_size: int,
-    sigma0: float,
-    optimizer: optax.GradientTransformation,
+    name: str, problem: Problem, centroids: Any, settings: dict[str, Any]
 ) -> Algorithm:
-    """Build the three functions of CMA-MEGA or CMA-MAEGA."""
-    check_count("num_emitters", num_emitters, 1)
-    check_count("batch_size", batch_size, 2)
-    emitters.check_rules(rules.ranker, rules.selection, rules.restart)
-    if is_concrete(sigma0) and not sigma0 > 0:
-        raise ValueError(f"sigma0 must be positive; got {sigma0!r}")
-    centroids = _cells.cells_of(problem, cells, centroids, shared_cells)
-    num_children = batch_size - 1  # one of the batch is the point itself
+    """CMA-MEGA; CMA-MAEGA where the settings have soft thresholds."""
+    search = cma_emitters.search_of(settings)
+    parts = Parts(search, settings["optimizer"], settings["signed_quality"])
+    cells = cells_of(problem, centroids, settings)
+    how = (_init, _step, cma_emitters.population)
+    return assemble(name, problem, settings, parts, *how, arrays=(cells,))
 
-    def start(point: Float[Array, " p"], dim: int) -> Branching:
-        cma = init_cma(jnp.zeros((1 + dim,), point.dtype), sigma0)
-        return Branching(point, optimizer.init(point), cma, jnp.int32(0))
 
-    def init(
-        problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
-    ) -> ArborescenceState:
-        key, *keys = jax.random.split(key, 5)
-        first, spent = first_solutions(
-            problem, keys[0], solutions, num_emitters, any_number=True
-        )
-        archive = _cells.empty_cells(problem, centroids, cells, keys[1], first)
-        result = None if rules.threshold_floor is None else archive
-        if solutions is not None:
-            found, count = evaluate_first(problem, first, keys[2], batch_size)
-            spent += count
-            archive, result, _ = both(problem, archive, result, first, found)
-            first = sample_elites(result or archive, keys[3], num_emitters)
-        dim = archive.centroids.shape[1]
-        branches = jax.vmap(lambda x: start(x, dim))(emitters.flatten(first))
-        counts = (jnp.int32(0), jnp.int32(spent), jnp.int32(0))
-        return ArborescenceState(key, *counts, branches, archive, result)
+def _start(parts: Parts, dim: int, point: Float[Array, " p"]) -> Branching:
+    """Start from theta, with mu = 0 and Sigma = sigma_g I."""
+    cma = init_cma(jnp.zeros((1 + dim,), point.dtype), parts.search.sigma0)
+    return Branching(point, parts.optimizer.init(point), cma, jnp.int32(0))
 
-    def both(problem, archive, result, solutions, found):
-        """Insert into the archive that guides and the one that remembers."""
-        archive, insertion = _cells.add(
-            problem, archive, solutions, found, **rules.thresholds
-        )
-        if result is not None:
-            result, _ = _cells.add(problem, result, solutions, found)
-        return archive, result, insertion
 
-    def adapt(
-        branch: Branching,
-        coefficients: Float[Array, "b r"],
-        children: Float[Array, "b p"],
-        insertion: Insertion,
-    ) -> tuple[Branching, Array]:
-        """Learn from one emitter's children; also whether to start anew."""
-        order, values = emitters.rank(insertion, rules.ranker)
-        mu = emitters.num_parents(insertion, rules.selection)
-        quirks = rules.pyribs_quirks
-        cma = update_cma(branch.cma, coefficients, order, mu, pyribs_quirks=quirks)
-        weights = recombination_weights(mu, num_children)
-        mean = jnp.matmul(weights, children[order], precision="highest")
-        # Optax descends: it is handed the negative of the way to the parents' mean.
-        updates, moments = optimizer.update(
-            branch.point - mean, branch.optimizer, branch.point
-        )
-        moved = (optax.apply_updates(branch.point, updates), moments)
-        # Without a parent there is nowhere to go.
-        still = (branch.point, branch.optimizer)
-        moved, moments = jax.tree.map(
-            lambda a, b: jnp.where(mu > 0, a, b), moved, still
-        )
-        iteration = branch.iteration + 1
-        is_over = has_stopped(cma, values)
-        is_over |= emitters.wants_restart(insertion, iteration, rules.restart)
-        is_over |= ~jnp.isfinite(moved).all()
-        return Branching(moved, moments, cma, iteration), is_over
+def _init(
+    parts: Parts, problem: Problem, cells: Any, key: Key, solutions: PyTree = None
+) -> ArborescenceState:
+    head, archives, points = open_search(parts.search, problem, cells, key, solutions)
+    start = partial(_start, parts, archives.archive.centroids.shape[1])
+    return ArborescenceState(*head, jax.vmap(start)(points), *archives)
 
-    def step(
-        problem: Problem, state: ArborescenceState
-    ) -> tuple[ArborescenceState, CellInfo]:
-        key, *keys = jax.random.split(state.key, 5)
-        archive, result, branches = state.archive, state.result, state.emitters
-        template = jax.tree.map(lambda x: x[0], archive.solutions)
-        unflatten = emitters.flattener(template)
 
-        points = reflected(problem, unflatten(branches.point))
-        at_points, jacobian = emitters.evaluate_with_jacobian(problem, points, keys[0])
-        archive, result, _ = both(problem, archive, result, points, at_points)
+def _step(
+    parts: Parts, problem: Problem, state: ArborescenceState
+) -> tuple[ArborescenceState, CellInfo]:
+    """One pass of Algorithm 1's outer loop, for all emitters."""
+    search, branches = parts.search, state.emitters
+    key, *keys = jax.random.split(state.key, 5)
+    archives = Archives(state.archive, state.result)
+    # f, grad f, m, grad m <- evaluate(theta); update_archive(theta, f, m)
+    points = cma_emitters.solutions_of(problem, state.archive, branches.point)
+    at_points, gradients = emitters.evaluate_with_jacobian(problem, points, keys[0])
+    archives, _ = cma_emitters.insert(search, problem, archives, points, at_points)
+    # c ~ N(mu, Sigma), for all of the batch but the point itself;
+    # theta'_i <- theta + |c_0| grad f + sum_j c_j grad m_j, gradients normalized
+    c = emitters.sample_all(branches.cma, keys[1], search.batch_size - 1)
+    children = emitters.branch(branches.point, c, gradients, parts.signed_quality)
+    # f', m' <- evaluate(theta'_i); Delta_i <- update_archive(theta'_i, f', m')
+    archives, deltas, found = offer(search, problem, archives, children, keys[2])
+    # Rank grad_i by Delta_i; adapt mu, Sigma and p to the ranking;
+    # theta <- theta + eta sum_i w_i grad_rank[i]
+    iteration = branches.iteration + 1
+    learn = jax.vmap(partial(emitters.learn, search.rules))
+    lesson = learn(branches.cma, c, deltas, iteration)
+    move = jax.vmap(partial(emitters.move, parts.optimizer))
+    moved, moments = move(branches.point, branches.optimizer, children, lesson)
+    adapted = Branching(moved, moments, lesson.cma, iteration)
+    is_over = lesson.is_over | ~jnp.isfinite(moved).all(1)
+    # Where the rule says so: restart CMA-ES, theta <- a random elite of the archive
+    start = partial(_start, parts, gradients.shape[1] - 1)
+    over = (is_over, archives.archive, keys[3])
+    branches, num_restarts = emitters.renew(start, adapted, *over)
 
-        sample_keys = jax.random.split(keys[1], num_emitters)
-        coefficients = jax.vmap(sample_cma, (0, 0, None))(
-            branches.cma, sample_keys, num_children
-        )
-        steps = coefficients
-        if not rules.signed_quality:
-            steps = steps.at[..., 0].set(jnp.abs(steps[..., 0]))
-        rows = emitters.normalize_rows(jacobian)
-        flat = jnp.einsum("ebr,erp->ebp", steps, rows, precision="highest")
-        flat = branches.point[:, None] + flat
-        children = unflatten(flat.reshape(-1, flat.shape[-1]))
-        children = reflected(problem, children)
-        found = evaluation.evaluate(problem, children, keys[2])
-        archive, result, insertion = both(problem, archive, result, children, found)
-
-        per_emitter = jax.tree.map(lambda x: x.reshape(num_emitters, -1), insertion)
-        adapted, is_over = jax.vmap(adapt)(branches, coefficients, flat, per_emitter)
-        elites = emitters.flatten(sample_elites(archive, keys[3], num_emitters))
-        fresh = jax.vmap(lambda point: start(point, rows.shape[1] - 1))(elites)
-        is_over &= archive.occupied.any()
-        branches = emitters.select(is_over, fresh, adapted)
-
-        restarts = state.restarts + is_over.sum()
-        info = CellInfo(
-            evaluations=jnp.int32(num_emitters * batch_size),
-            gradient_evaluations=jnp.int32(num_emitters),
-            vector_jacobian_products=jnp.int32(num_emitters * rows.shape[1]),
-            is_finite=jnp.ones((1,), bool),
-            elites=(archive if result is None else result).occupied.sum(),
-            rejected=_cells.num_unsound(at_points) + _cells.num_unsound(found),
-            restarts=restarts,
-        )
-        counts = (state.iteration + 1, state.init_evaluations, restarts)
-        return ArborescenceState(key, *counts, branches, archive, result), info
-
-    def population(state: ArborescenceState) -> Population:
-        archive = state.archive if state.result is None else state.result
-        return _cells.elites(problem, archive)
-
-    return Algorithm(
-        init=Partial(init, problem, centroids),
-        step=Partial(step, problem),
-        population=population,
-        problem=problem,
-        name=name,
-        settings=settings,
-    )
+    n, spent = search.num_emitters, (at_points, found)
+    counts = (n * search.batch_size, n, n * gradients.shape[1])
+    restarts = state.restarts + num_restarts
+    info = cell_info(archives.best, spent, *counts, restarts=restarts)
+    counts = (state.iteration + 1, state.init_evaluations, restarts)
+    return ArborescenceState(key, *counts, branches, *archives), info

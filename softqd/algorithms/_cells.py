@@ -7,6 +7,7 @@ in the declared space.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +24,7 @@ from softqd.ops.archive import (
     empty_archive,
     insert,
 )
-from softqd.ops.checks import check_count
+from softqd.ops.checks import check_count, rows_finite
 from softqd.ops.cvt import NUM_SAMPLES, kmeans
 from softqd.types import Evaluation, Key, Population, Problem
 
@@ -43,12 +44,33 @@ class CellInfo(NamedTuple):
     restarts: Int[Array, ""]  # of emitters, so far
 
 
+def cell_info(
+    archive: CellArchive,
+    evaluated: Sequence[Evaluation],
+    evaluations: int,
+    gradient_evaluations: int = 0,
+    vector_jacobian_products: int = 0,
+    *,
+    restarts: int | Array = 0,
+) -> CellInfo:
+    """Tell of an iteration that leaves this archive and evaluated these candidates."""
+    return CellInfo(
+        evaluations=jnp.int32(evaluations),
+        gradient_evaluations=jnp.int32(gradient_evaluations),
+        vector_jacobian_products=jnp.int32(vector_jacobian_products),
+        is_finite=jnp.ones((1,), bool),  # an archive takes nothing else
+        elites=archive.occupied.sum(),
+        rejected=(~jnp.concatenate([rows_finite(x) for x in evaluated])).sum(),
+        restarts=jnp.int32(restarts),
+    )
+
+
 def cells_of(
-    problem: Problem, cells: int, centroids: Any, shared_cells: bool
+    problem: Problem, centroids: Any, settings: dict[str, Any]
 ) -> Float[np.ndarray, "m d"] | None:
     """Centroids in the unit cube: those given, or a CVT of the problem's dimension.
 
-    None where every run draws its own, in `first_archive`.
+    None where every run draws its own, in `empty_cells`.
 
     Raises:
         ValueError: If the behavior space is not bounded or the centroids do not fit.
@@ -58,8 +80,9 @@ def cells_of(
     dim = problem.behavior_dim
     _check_bounded(problem, dim)
     if centroids is None:
-        check_count("cells", cells, 1, NUM_SAMPLES)
-        return cvt_centroids(cells, dim) if shared_cells else None
+        check_count("cells", settings["cells"], 1, NUM_SAMPLES)
+        shared = settings["shared_cells"]
+        return cvt_centroids(settings["cells"], dim) if shared else None
     given = np.asarray(centroids, np.float32)
     if given.ndim != 2 or given.shape[1] != dim:
         raise ValueError(
@@ -78,19 +101,16 @@ def _check_bounded(problem: Problem, dim: int) -> None:
         )
 
 
-def to_unit(problem: Problem, behavior: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Declared behaviors in unit coordinates, not clipped."""
-    low, high = (
-        jnp.asarray(b, behavior.dtype) for b in problem.bounds(len(behavior[0]))
-    )
-    return (behavior - low[None]) / (high - low)[None]
+def _scale(problem: Problem, like: Float[Array, "n d"]) -> tuple[Array, Array]:
+    """Where the unit cube begins in the declared space, and how wide it is there."""
+    low, high = (jnp.asarray(b, like.dtype) for b in problem.bounds(like.shape[1]))
+    return low[None], (high - low)[None]
 
 
 def elites(problem: Problem, archive: CellArchive) -> Population:
     """The archive as a population in the declared space."""
-    dim = archive.behavior.shape[1]
-    low, high = (jnp.asarray(b, archive.behavior.dtype) for b in problem.bounds(dim))
-    behavior = low[None] + archive.behavior * (high - low)[None]
+    low, width = _scale(problem, archive.behavior)
+    behavior = low + archive.behavior * width
     return dataclasses.replace(archive_population(archive), behavior=behavior)
 
 
@@ -118,11 +138,6 @@ def add(
     **thresholds: Any,
 ) -> tuple[CellArchive, Insertion]:
     """Insert evaluated solutions."""
-    unit = to_unit(problem, found.behavior)
+    low, width = _scale(problem, found.behavior)
+    unit = (found.behavior - low) / width
     return insert(archive, solutions, found.quality, unit, **thresholds)
-
-
-def num_unsound(found: Evaluation) -> Int[Array, ""]:
-    """How many evaluations are not finite; the archive does not take them."""
-    is_sound = jnp.isfinite(found.quality) & jnp.isfinite(found.behavior).all(1)
-    return (~is_sound).sum()

@@ -10,7 +10,8 @@ from __future__ import annotations
 import optax
 from jaxtyping import Array
 
-from softqd.algorithms._arborescence import Rules, arborescence
+from softqd.algorithms._arborescence import arborescence
+from softqd.algorithms._assembly import given
 from softqd.algorithms._cells import CELLS
 from softqd.types import Algorithm, Problem
 
@@ -64,25 +65,4 @@ def cma_maega(
     Raises:
         ValueError: If a setting is out of range or the space is not bounded.
     """
-    settings = {k: v for k, v in locals().items() if k not in ("problem", "centroids")}
-    return arborescence(
-        "cma_maega",
-        problem,
-        settings,
-        Rules(
-            ranker,
-            selection,
-            restart,
-            learning_rate,
-            threshold_floor,
-            signed_quality,
-            pyribs_quirks,
-        ),
-        cells=cells,
-        centroids=centroids,
-        shared_cells=shared_cells,
-        num_emitters=num_emitters,
-        batch_size=batch_size,
-        sigma0=sigma0,
-        optimizer=optimizer,
-    )
+    return arborescence("cma_maega", problem, centroids, given(locals()))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import optax
 from jaxtyping import Array
 
-from softqd.algorithms._arborescence import Rules, arborescence
+from softqd.algorithms._arborescence import arborescence
+from softqd.algorithms._assembly import given
 from softqd.algorithms._cells import CELLS
 from softqd.types import Algorithm, Problem
 
@@ -72,23 +73,4 @@ def cma_mega(
         >>> result.history["evaluations"].tolist()
         [0, 20]
     """
-    settings = {k: v for k, v in locals().items() if k not in ("problem", "centroids")}
-    return arborescence(
-        "cma_mega",
-        problem,
-        settings,
-        Rules(
-            ranker,
-            selection,
-            restart,
-            signed_quality=signed_quality,
-            pyribs_quirks=pyribs_quirks,
-        ),
-        cells=cells,
-        centroids=centroids,
-        shared_cells=shared_cells,
-        num_emitters=num_emitters,
-        batch_size=batch_size,
-        sigma0=sigma0,
-        optimizer=optimizer,
-    )
+    return arborescence("cma_mega", problem, centroids, given(locals()))

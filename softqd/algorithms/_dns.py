@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from softqd.algorithms._assembly import assemble, given, picked
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import evaluation
 from softqd.ops.bounds import reflected
-from softqd.ops.checks import check_count
+from softqd.ops.checks import check_count, rows_finite
 from softqd.ops.novelty import dominated_novelty
 from softqd.ops.transforms import behavior_transform
 from softqd.ops.variation import gradient_step, iso_line
@@ -45,6 +45,18 @@ class DnsInfo(NamedTuple):
     is_finite: Bool[Array, " n"]
     accepted: Int[Array, ""]  # children that survived
     rejected: Int[Array, ""]  # children whose evaluation was not finite
+
+
+class Parts(NamedTuple):
+    """Settings of both methods; `dns` takes no gradients."""
+
+    population_size: int
+    batch_size: int
+    num_neighbors: int
+    iso_sigma: float
+    line_sigma: float
+    grad_batch_size: int = 0
+    step_size: float = 0.0
 
 
 def dns(
@@ -85,8 +97,7 @@ def dns(
         >>> result.history["evaluations"].tolist()
         [16, 28]
     """
-    settings = {k: v for k, v in locals().items() if k != "problem"}
-    return _build("dns", problem, settings, grad_batch_size=0, step_size=0.0)
+    return _assembled("dns", problem, given(locals()))
 
 
 def dns_g(
@@ -121,71 +132,67 @@ def dns_g(
     Raises:
         ValueError: If a setting is out of range.
     """
-    settings = {k: v for k, v in locals().items() if k != "problem"}
     check_count("grad_batch_size", grad_batch_size, 1)
-    gradient = {"grad_batch_size": grad_batch_size, "step_size": step_size}
-    return _build("dns_g", problem, settings, **gradient)
+    return _assembled("dns_g", problem, given(locals()))
 
 
-def _build(
-    name: str,
-    problem: Problem,
-    settings: dict[str, Any],
-    grad_batch_size: int,
-    step_size: float,
-) -> Algorithm:
-    n, m, k = (settings[x] for x in ("population_size", "batch_size", "num_neighbors"))
-    for setting, value in (("population_size", n), ("batch_size", m)):
-        check_count(setting, value, 1)
-    check_count("num_neighbors", k, 1)
+def _assembled(name: str, problem: Problem, settings: dict[str, Any]) -> Algorithm:
+    """`dns`, or `dns_g` with its two settings more."""
+    for setting in ("population_size", "batch_size", "num_neighbors"):
+        check_count(setting, settings[setting], 1)
+    how = (_init, _step, _population)
+    return assemble(name, problem, settings, picked(Parts, settings), *how)
 
-    def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> DnsState:
-        key, sample_key, evaluate_key = jax.random.split(key, 3)
-        first, drawn = first_solutions(problem, sample_key, solutions, n, m)
-        found, spent = evaluate_first(problem, first, evaluate_key, m)
-        return DnsState(key, jnp.int32(0), jnp.int32(drawn + spent), first, *found)
 
-    def step(problem: Problem, state: DnsState) -> tuple[DnsState, DnsInfo]:
-        key, *keys = jax.random.split(state.key, 7)
+def _init(
+    parts: Parts, problem: Problem, key: Key, solutions: PyTree | None = None
+) -> DnsState:
+    n, m = parts.population_size, parts.batch_size
+    key, sample_key, evaluate_key = jax.random.split(key, 3)
+    first, drawn = first_solutions(problem, sample_key, solutions, n, m)
+    found, spent = evaluate_first(problem, first, evaluate_key, m)
+    return DnsState(key, jnp.int32(0), jnp.int32(drawn + spent), first, *found)
 
-        def parents(key, count):
-            rows = jax.random.randint(key, (count,), 0, n)
-            return jax.tree.map(lambda x: x[rows], state.solutions)
 
-        sigmas = (settings["iso_sigma"], settings["line_sigma"])
-        pairs = parents(keys[0], m), parents(keys[1], m)
-        children = iso_line(*pairs, keys[2], *sigmas)
-        if grad_batch_size:
-            elders = parents(keys[3], grad_batch_size)
-            moved = gradient_step(problem, elders, keys[4], step_size)
-            children = jax.tree.map(
-                lambda a, b: jnp.concatenate([a, b]), children, moved
-            )
-        children = reflected(problem, children)
-        new = evaluation.evaluate(problem, children, keys[5])
-        state, accepted, is_sound = _compete(problem, state, children, new, k)
-        info = DnsInfo(
-            evaluations=jnp.int32(m + 2 * grad_batch_size),
-            gradient_evaluations=jnp.int32(grad_batch_size),
-            vector_jacobian_products=jnp.int32(grad_batch_size),
-            is_finite=jnp.ones((n,), bool),
-            accepted=accepted,
-            rejected=(~is_sound).sum(),
-        )
-        return state._replace(key=key, iteration=state.iteration + 1), info
-
-    def population(state: DnsState) -> Population:
-        occupied = jnp.ones(state.quality.shape, bool)
-        return Population(state.solutions, state.quality, state.behavior, occupied)
-
-    return Algorithm(
-        init=Partial(init, problem),
-        step=Partial(step, problem),
-        population=population,
-        problem=problem,
-        name=name,
-        settings=settings,
+def _step(parts: Parts, problem: Problem, state: DnsState) -> tuple[DnsState, DnsInfo]:
+    key, *keys = jax.random.split(state.key, 7)
+    children = _children(parts, problem, state.solutions, keys[:5])
+    children = reflected(problem, children)
+    new = evaluation.evaluate(problem, children, keys[5])
+    k, num_gradients = parts.num_neighbors, parts.grad_batch_size
+    state, accepted, is_sound = _compete(problem, state, children, new, k)
+    info = DnsInfo(
+        evaluations=jnp.int32(parts.batch_size + 2 * num_gradients),
+        gradient_evaluations=jnp.int32(num_gradients),
+        vector_jacobian_products=jnp.int32(num_gradients),
+        is_finite=jnp.ones((parts.population_size,), bool),
+        accepted=accepted,
+        rejected=(~is_sound).sum(),
     )
+    return state._replace(key=key, iteration=state.iteration + 1), info
+
+
+def _children(
+    parts: Parts, problem: Problem, solutions: PyTree, keys: list[Key]
+) -> PyTree:
+    """Variations of random parents, then parents moved up the gradient, if any."""
+
+    def parents(key: Key, count: int) -> PyTree:
+        rows = jax.random.randint(key, (count,), 0, parts.population_size)
+        return jax.tree.map(lambda x: x[rows], solutions)
+
+    first, second = (parents(k, parts.batch_size) for k in keys[:2])
+    varied = iso_line(first, second, keys[2], parts.iso_sigma, parts.line_sigma)
+    if not parts.grad_batch_size:
+        return varied
+    elders = parents(keys[3], parts.grad_batch_size)
+    moved = gradient_step(problem, elders, keys[4], parts.step_size)
+    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), varied, moved)
+
+
+def _population(problem: Problem, state: DnsState) -> Population:
+    occupied = jnp.ones(state.quality.shape, bool)
+    return Population(state.solutions, state.quality, state.behavior, occupied)
 
 
 def _compete(
@@ -193,17 +200,15 @@ def _compete(
 ) -> tuple[DnsState, Array, Array]:
     """Keep the most novel of parents and children, in place."""
     n = state.quality.shape[0]
-    is_sound = jnp.isfinite(new.quality) & jnp.isfinite(new.behavior).all(1)
+    is_sound = rows_finite(new)
     # Unsound children are no rivals to anyone, and are kept by no one.
     quality = jnp.where(is_sound, new.quality, -jnp.inf)
+    quality = jnp.concatenate([state.quality, quality])
     behavior = jnp.where(is_sound[:, None], new.behavior, 0.0)
-    everyone = Evaluation(
-        jnp.concatenate([state.quality, quality]),
-        jnp.concatenate([state.behavior, behavior]),
-    )
+    behavior = jnp.concatenate([state.behavior, behavior])
     to_unit = behavior_transform(problem, state.behavior.shape[1], "identity")
-    score = dominated_novelty(everyone.quality, to_unit(everyone.behavior), k)
-    score = jnp.where(jnp.isneginf(everyone.quality), -jnp.inf, score)
+    score = dominated_novelty(quality, to_unit(behavior), k)
+    score = jnp.where(jnp.isneginf(quality), -jnp.inf, score)
     _, best = jax.lax.top_k(score, n)  # of equals, the elder
     is_kept = jnp.zeros(score.shape, bool).at[best].set(True)
     rows = rows_to_replace(is_kept[:n], is_kept[n:])

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import Partial
 from jaxtyping import Array, Int, PyTree
 
 from softqd.algorithms import _cells
-from softqd.algorithms._cells import CELLS, CellInfo
+from softqd.algorithms._assembly import assemble, given, picked
+from softqd.algorithms._cells import CELLS, CellInfo, cell_info
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import evaluation
 from softqd.ops.archive import CellArchive, sample_elites
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count
 from softqd.ops.variation import gradient_step, iso_line
-from softqd.types import Algorithm, Key, Population, Problem
+from softqd.types import Algorithm, Evaluation, Key, Population, Problem
 
 
 class GaMeState(NamedTuple):
@@ -31,6 +31,17 @@ class GaMeState(NamedTuple):
     iteration: Int[Array, ""]
     init_evaluations: Int[Array, ""]
     archive: CellArchive
+
+
+class Parts(NamedTuple):
+    """Settings of `ga_me` that its iterations need."""
+
+    cells: int
+    batch_size: int
+    start_size: int
+    iso_sigma: float
+    line_sigma: float
+    step_size: float
 
 
 def ga_me(
@@ -79,59 +90,55 @@ def ga_me(
         >>> result.history["evaluations"].tolist()
         [4, 28]
     """
-    settings = {k: v for k, v in locals().items() if k not in ("problem", "centroids")}
+    settings = given(locals())
     check_count("batch_size", batch_size, 2)
     check_count("start_size", start_size, 1)
-    centers = _cells.cells_of(problem, cells, centroids, shared_cells)
-    half = batch_size // 2
+    cells_at = _cells.cells_of(problem, centroids, settings)
+    parts, how = picked(Parts, settings), (_init, _step, _population)
+    return assemble("ga_me", problem, settings, parts, *how, arrays=(cells_at,))
 
-    def init(
-        problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
-    ) -> GaMeState:
-        key, *keys = jax.random.split(key, 4)
-        first, drawn = first_solutions(
-            problem, keys[0], solutions, start_size, batch_size, any_number=True
-        )
-        found, spent = evaluate_first(problem, first, keys[1], batch_size)
-        archive = _cells.empty_cells(problem, centroids, cells, keys[2], first)
-        archive, _ = _cells.add(problem, archive, first, found)
-        return GaMeState(key, jnp.int32(0), jnp.int32(drawn + spent), archive)
 
-    def step(problem: Problem, state: GaMeState) -> tuple[GaMeState, CellInfo]:
-        key, *keys = jax.random.split(state.key, 8)
-        archive = state.archive
-        first, second = (sample_elites(archive, k, half) for k in keys[:2])
-        varied = iso_line(first, second, keys[2], iso_sigma, line_sigma)
-        varied = reflected(problem, varied)
-        found = evaluation.evaluate(problem, varied, keys[3])
-        archive, _ = _cells.add(problem, archive, varied, found)
-
-        elders = sample_elites(archive, keys[4], half)
-        moved = gradient_step(problem, elders, keys[5], step_size)
-        moved = reflected(problem, moved)
-        climbed = evaluation.evaluate(problem, moved, keys[6])
-        archive, _ = _cells.add(problem, archive, moved, climbed)
-
-        info = CellInfo(
-            evaluations=jnp.int32(3 * half),
-            gradient_evaluations=jnp.int32(half),
-            vector_jacobian_products=jnp.int32(half),
-            is_finite=jnp.ones((1,), bool),
-            elites=archive.occupied.sum(),
-            rejected=_cells.num_unsound(found) + _cells.num_unsound(climbed),
-            restarts=jnp.int32(0),
-        )
-        state = state._replace(key=key, iteration=state.iteration + 1, archive=archive)
-        return state, info
-
-    def population(state: GaMeState) -> Population:
-        return _cells.elites(problem, state.archive)
-
-    return Algorithm(
-        init=Partial(init, problem, centers),
-        step=Partial(step, problem),
-        population=population,
-        problem=problem,
-        name="ga_me",
-        settings=settings,
+def _init(
+    parts: Parts, problem: Problem, cells: Any, key: Key, solutions: PyTree = None
+) -> GaMeState:
+    key, *keys = jax.random.split(key, 4)
+    m = parts.batch_size
+    first, drawn = first_solutions(
+        problem, keys[0], solutions, parts.start_size, m, any_number=True
     )
+    found, spent = evaluate_first(problem, first, keys[1], m)
+    archive = _cells.empty_cells(problem, cells, parts.cells, keys[2], first)
+    archive, _ = _cells.add(problem, archive, first, found)
+    return GaMeState(key, jnp.int32(0), jnp.int32(drawn + spent), archive)
+
+
+def _step(
+    parts: Parts, problem: Problem, state: GaMeState
+) -> tuple[GaMeState, CellInfo]:
+    key, *keys = jax.random.split(state.key, 8)
+    archive, half = state.archive, parts.batch_size // 2
+    first, second = (sample_elites(archive, k, half) for k in keys[:2])
+    varied = iso_line(first, second, keys[2], parts.iso_sigma, parts.line_sigma)
+    archive, found = _offer(problem, archive, varied, keys[3])
+
+    elders = sample_elites(archive, keys[4], half)
+    moved = gradient_step(problem, elders, keys[5], parts.step_size)
+    archive, climbed = _offer(problem, archive, moved, keys[6])
+
+    counts = (3 * half, half, half)  # elders are evaluated too, with gradients
+    info = cell_info(archive, (found, climbed), *counts)
+    state = state._replace(key=key, iteration=state.iteration + 1, archive=archive)
+    return state, info
+
+
+def _offer(
+    problem: Problem, archive: CellArchive, children: PyTree, key: Key
+) -> tuple[CellArchive, Evaluation]:
+    """Evaluate children and insert them."""
+    children = reflected(problem, children)
+    found = evaluation.evaluate(problem, children, key)
+    return _cells.add(problem, archive, children, found)[0], found
+
+
+def _population(problem: Problem, state: GaMeState) -> Population:
+    return _cells.elites(problem, state.archive)

@@ -1,28 +1,29 @@
 """Sep-CMA-MAE: CMA-MAE with a diagonal covariance, for many dimensions.
 
-Fontaine and Nikolaidis 2023, "Covariance Matrix Adaptation MAP-Annealing"; the
-separable variant by Tjanaka et al. 2023, "Training Diverse High-Dimensional Controllers
-by Scaling Covariance Matrix Adaptation MAP-Annealing". No gradients are taken.
+Fontaine and Nikolaidis 2023, "Covariance Matrix Adaptation MAP-Annealing", whose steps
+are quoted where they are taken (theta and Sigma are mean and covariance of an emitter,
+t_e is a cell's threshold and alpha its learning rate); the separable variant by Tjanaka
+et al. 2023, "Training Diverse High-Dimensional Controllers by Scaling Covariance Matrix
+Adaptation MAP-Annealing". No gradients are taken.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import Partial
 from jaxtyping import Array, Float, Int, PyTree
 
-from softqd.algorithms import _cells
-from softqd.algorithms._cells import CELLS, CellInfo
-from softqd.algorithms._start import evaluate_first, first_solutions
-from softqd.ops import emitters, evaluation
-from softqd.ops.archive import CellArchive, Insertion, sample_elites
-from softqd.ops.bounds import reflected
-from softqd.ops.checks import check_count, is_concrete
-from softqd.ops.cma_es import CmaState, has_stopped, init_cma, sample_cma, update_cma
-from softqd.types import Algorithm, Key, Population, Problem
+from softqd.algorithms import _cma_emitters as cma_emitters
+from softqd.algorithms._assembly import assemble, given
+from softqd.algorithms._cells import CELLS, CellInfo, cell_info, cells_of
+from softqd.algorithms._cma_emitters import Archives, Search, offer, open_search
+from softqd.ops import emitters
+from softqd.ops.archive import CellArchive
+from softqd.ops.cma_es import CmaState, init_cma
+from softqd.types import Algorithm, Key, Problem
 
 
 class SepCmaMaeState(NamedTuple):
@@ -35,7 +36,7 @@ class SepCmaMaeState(NamedTuple):
     cma: CmaState
     emitter_iteration: Int[Array, " e"]
     archive: CellArchive  # with soft thresholds, guides the emitters
-    result: CellArchive  # remembers the best
+    result: CellArchive | None  # remembers the best
 
 
 def sep_cma_mae(
@@ -93,100 +94,49 @@ def sep_cma_mae(
         >>> result.history["evaluations"].tolist()
         [0, 20]
     """
-    settings = {k: v for k, v in locals().items() if k not in ("problem", "centroids")}
-    check_count("num_emitters", num_emitters, 1)
-    check_count("batch_size", batch_size, 2)
-    emitters.check_rules(ranker, selection, restart)
-    if is_concrete(sigma0) and not sigma0 > 0:
-        raise ValueError(f"sigma0 must be positive; got {sigma0!r}")
-    centers = _cells.cells_of(problem, cells, centroids, shared_cells)
-    soft = {"learning_rate": learning_rate, "threshold_floor": threshold_floor}
+    settings = given(locals())
+    search = cma_emitters.search_of(settings)
+    cells_at = cells_of(problem, centroids, settings)
+    how = (_init, _step, cma_emitters.population)
+    return assemble("sep_cma_mae", problem, settings, search, *how, arrays=(cells_at,))
 
-    def start(mean: Float[Array, " p"]) -> CmaState:
-        return init_cma(mean, sigma0, separable=True)
 
-    def init(
-        problem: Problem, centroids: Any, key: Key, solutions: PyTree | None = None
-    ) -> SepCmaMaeState:
-        key, *keys = jax.random.split(key, 5)
-        first, spent = first_solutions(
-            problem, keys[0], solutions, num_emitters, any_number=True
-        )
-        archive = result = _cells.empty_cells(problem, centroids, cells, keys[1], first)
-        if solutions is not None:
-            found, count = evaluate_first(problem, first, keys[2], batch_size)
-            spent += count
-            archive, _ = _cells.add(problem, archive, first, found, **soft)
-            result, _ = _cells.add(problem, result, first, found)
-            first = sample_elites(result, keys[3], num_emitters)
-        return SepCmaMaeState(
-            key=key,
-            iteration=jnp.int32(0),
-            init_evaluations=jnp.int32(spent),
-            restarts=jnp.int32(0),
-            cma=jax.vmap(start)(emitters.flatten(first)),
-            emitter_iteration=jnp.zeros((num_emitters,), jnp.int32),
-            archive=archive,
-            result=result,
-        )
+def _start(search: Search, mean: Float[Array, " p"]) -> tuple[CmaState, Array]:
+    """A round Gaussian, and the iterations of its emitter."""
+    return init_cma(mean, search.sigma0, separable=True), jnp.int32(0)
 
-    def adapt(
-        cma: CmaState,
-        samples: Float[Array, "b p"],
-        insertion: Insertion,
-        iteration: Int[Array, ""],
-    ) -> tuple[CmaState, Array]:
-        """Learn from one emitter's samples; also whether to start anew."""
-        order, values = emitters.rank(insertion, ranker)
-        mu = emitters.num_parents(insertion, selection)
-        cma = update_cma(cma, samples, order, mu, pyribs_quirks=pyribs_quirks)
-        is_over = has_stopped(cma, values)
-        is_over |= emitters.wants_restart(insertion, iteration, restart)
-        return cma, is_over | ~jnp.isfinite(cma.mean).all()
 
-    def step(
-        problem: Problem, state: SepCmaMaeState
-    ) -> tuple[SepCmaMaeState, CellInfo]:
-        key, *keys = jax.random.split(state.key, 4)
-        template = jax.tree.map(lambda x: x[0], state.archive.solutions)
-        unflatten = emitters.flattener(template)
-        sample_keys = jax.random.split(keys[0], num_emitters)
-        samples = jax.vmap(sample_cma, (0, 0, None))(state.cma, sample_keys, batch_size)
-        children = unflatten(samples.reshape(-1, samples.shape[-1]))
-        children = reflected(problem, children)
-        found = evaluation.evaluate(problem, children, keys[1])
-        archive, insertion = _cells.add(problem, state.archive, children, found, **soft)
-        result, _ = _cells.add(problem, state.result, children, found)
+def _init(
+    search: Search, problem: Problem, cells: Any, key: Key, solutions: PyTree = None
+) -> SepCmaMaeState:
+    head, archives, means = open_search(search, problem, cells, key, solutions)
+    cma, iteration = jax.vmap(partial(_start, search))(means)
+    return SepCmaMaeState(*head, cma, iteration, *archives)
 
-        per_emitter = jax.tree.map(lambda x: x.reshape(num_emitters, -1), insertion)
-        iteration = state.emitter_iteration + 1
-        cma, is_over = jax.vmap(adapt)(state.cma, samples, per_emitter, iteration)
-        is_over &= archive.occupied.any()
-        elites = emitters.flatten(sample_elites(archive, keys[2], num_emitters))
-        fresh = (jax.vmap(start)(elites), jnp.zeros_like(iteration))
-        cma, iteration = emitters.select(is_over, fresh, (cma, iteration))
 
-        restarts = state.restarts + is_over.sum()
-        info = CellInfo(
-            evaluations=jnp.int32(num_emitters * batch_size),
-            gradient_evaluations=jnp.int32(0),
-            vector_jacobian_products=jnp.int32(0),
-            is_finite=jnp.ones((1,), bool),
-            elites=result.occupied.sum(),
-            rejected=_cells.num_unsound(found),
-            restarts=restarts,
-        )
-        counts = (state.iteration + 1, state.init_evaluations, restarts)
-        return SepCmaMaeState(key, *counts, cma, iteration, archive, result), info
+def _step(
+    search: Search, problem: Problem, state: SepCmaMaeState
+) -> tuple[SepCmaMaeState, CellInfo]:
+    """One pass of CMA-MAE's outer loop, for all emitters."""
+    key, *keys = jax.random.split(state.key, 4)
+    archives = Archives(state.archive, state.result)
+    # theta_i ~ N(theta, Sigma)
+    samples = emitters.sample_all(state.cma, keys[0], search.batch_size)
+    # f, m <- evaluate(theta_i); Delta_i <- f - t_e; t_e rises where f exceeds it
+    archives, deltas, found = offer(search, problem, archives, samples, keys[1])
+    # Rank theta_i by Delta_i; adapt theta, Sigma and p to the ranking
+    iteration = state.emitter_iteration + 1
+    learn = jax.vmap(partial(emitters.learn, search.rules))
+    lesson = learn(state.cma, samples, deltas, iteration)
+    is_over = lesson.is_over | ~jnp.isfinite(lesson.cma.mean).all(1)
+    # Where the rule says so: restart CMA-ES, theta <- a random elite of the archive
+    over = (is_over, archives.archive, keys[2])
+    adapted = (lesson.cma, iteration)
+    renewed, num_restarts = emitters.renew(partial(_start, search), adapted, *over)
+    cma, iteration = renewed
 
-    def population(state: SepCmaMaeState) -> Population:
-        return _cells.elites(problem, state.result)
-
-    return Algorithm(
-        init=Partial(init, problem, centers),
-        step=Partial(step, problem),
-        population=population,
-        problem=problem,
-        name="sep_cma_mae",
-        settings=settings,
-    )
+    restarts = state.restarts + num_restarts
+    spent = search.num_emitters * search.batch_size
+    info = cell_info(archives.best, (found,), spent, restarts=restarts)
+    counts = (state.iteration + 1, state.init_evaluations, restarts)
+    return SepCmaMaeState(key, *counts, cma, iteration, *archives), info

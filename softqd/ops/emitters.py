@@ -1,4 +1,4 @@
-"""Parts of emitters: ranking, selection of parents, restarts, branching gradients.
+"""Parts of emitters: ranking, selection, learning, restarts, branching gradients.
 
 CMA-ME (Fontaine et al. 2020), CMA-MEGA (Fontaine and Nikolaidis 2021) and CMA-MAE
 (Fontaine and Nikolaidis 2023) are assembled from these. Names are those of pyribs.
@@ -7,20 +7,46 @@ CMA-ME (Fontaine et al. 2020), CMA-MEGA (Fontaine and Nikolaidis 2021) and CMA-M
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.ops import evaluation
-from softqd.ops.archive import Insertion
+from softqd.ops.archive import CellArchive, Insertion, sample_elites
+from softqd.ops.cma_es import (
+    CmaState,
+    has_stopped,
+    recombination_weights,
+    sample_cma,
+    update_cma,
+)
 from softqd.types import Evaluation, Key, Problem
 
 RANKERS = ("improvement", "two_stage")
 SELECTIONS = ("mu", "filter")
 RESTARTS = ("basic", "no_improvement")
+
+
+class Rules(NamedTuple):
+    """How an emitter learns, and when it starts anew."""
+
+    ranker: str
+    selection: str
+    restart: str | int
+    pyribs_quirks: bool = False
+
+
+class Lesson(NamedTuple):
+    """What an emitter learned from its samples."""
+
+    cma: CmaState
+    order: Int[Array, " b"]  # of the samples, best first
+    num_parents: Int[Array, ""]
+    is_over: Bool[Array, ""]  # it has converged, or its rule asks for a restart
 
 
 def rank(
@@ -74,6 +100,41 @@ def wants_restart(
         took_none = (insertion.status == 0).all()
         return took_none if rule == "no_improvement" else jnp.zeros((), bool)
     return iteration % rule == 0
+
+
+def sample_all(cma: CmaState, key: Key, num_samples: int) -> Float[Array, "e b r"]:
+    """Draw so many samples from every emitter's distribution; leaves have rows."""
+    keys = jax.random.split(key, cma.mean.shape[0])
+    return jax.vmap(sample_cma, (0, 0, None))(cma, keys, num_samples)
+
+
+def learn(
+    rules: Rules,
+    cma: CmaState,
+    samples: Float[Array, "b r"],
+    insertion: Insertion,
+    iteration: Int[Array, ""],
+) -> Lesson:
+    """Adapt one emitter's CMA-ES to the archive's ranking of its samples."""
+    order, values = rank(insertion, rules.ranker)
+    mu = num_parents(insertion, rules.selection)
+    cma = update_cma(cma, samples, order, mu, pyribs_quirks=rules.pyribs_quirks)
+    is_over = has_stopped(cma, values)
+    is_over |= wants_restart(insertion, iteration, rules.restart)
+    return Lesson(cma, order, mu, is_over)
+
+
+def renew(
+    start: Callable[[Float[Array, " p"]], PyTree],
+    old: PyTree,
+    is_over: Bool[Array, " e"],
+    archive: CellArchive,
+    key: Key,
+) -> tuple[PyTree, Int[Array, ""]]:
+    """Start emitters that are over anew from random elites; also how many do."""
+    elites = flatten(sample_elites(archive, key, is_over.shape[0]))
+    is_over &= archive.occupied.any()  # or there is no elite to start from
+    return select(is_over, jax.vmap(start)(elites), old), is_over.sum()
 
 
 def check_rules(ranker: Any, selection: Any, restart: Any) -> None:
@@ -144,6 +205,53 @@ def normalize_rows(
     """Divide every gradient by its length, ``eps`` added; a zero one stays zero."""
     norm = jnp.sqrt((gradients**2).sum(-1, keepdims=True))
     return gradients / (norm + eps)
+
+
+def branch(
+    points: Float[Array, "e p"],
+    coefficients: Float[Array, "e b r"],
+    gradients: Float[Array, "e r p"],
+    signed_quality: bool = False,
+) -> Float[Array, "e b p"]:
+    """Children of points: one for every set of coefficients of their gradients.
+
+    Gradients, quality's first, are normalized; quality's coefficient is taken as
+    positive unless ``signed_quality``.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> rows = jnp.array([[[2.0, 0.0], [0.0, 5.0]]])
+        >>> branch(jnp.ones((1, 2)), jnp.array([[[-1.0, 3.0]]]), rows).tolist()
+        [[[2.0, 4.0]]]
+    """
+    steps = coefficients
+    if not signed_quality:
+        steps = steps.at[..., 0].set(jnp.abs(steps[..., 0]))
+    rows = normalize_rows(gradients)
+    flat = jnp.einsum("ebr,erp->ebp", steps, rows, precision="highest")
+    return points[:, None] + flat
+
+
+def move(
+    optimizer: optax.GradientTransformation,
+    point: Float[Array, " p"],
+    moments: PyTree,
+    children: Float[Array, "b p"],
+    lesson: Lesson,
+) -> tuple[Float[Array, " p"], PyTree]:
+    """Take a step of the optimizer to the mean of the parents; also its new state.
+
+    CMA-MEGA goes eta sum_i w_i (child_i - point), the children ranked. As the weights
+    sum to 1, that is the way to their mean, which as in pyribs an optimizer goes.
+    """
+    mu = lesson.num_parents
+    weights = recombination_weights(mu, children.shape[0])
+    mean = jnp.matmul(weights, children[lesson.order], precision="highest")
+    # Optax descends: it is handed the negative of the way to the parents' mean.
+    updates, new_moments = optimizer.update(point - mean, moments, point)
+    moved = (optax.apply_updates(point, updates), new_moments)
+    # Without a parent there is nowhere to go.
+    return jax.tree.map(lambda a, b: jnp.where(mu > 0, a, b), moved, (point, moments))
 
 
 def select(is_new: Bool[Array, " n"], new: PyTree, old: PyTree) -> PyTree:

@@ -8,6 +8,7 @@ import pytest
 
 import softqd
 from softqd.algorithms import _arborescence
+from softqd.ops import evaluation
 from softqd.ops.archive import grid_centroids
 
 # Cells of a grid, which need no k-means.
@@ -92,8 +93,8 @@ def test_quality_coefficient_is_positive_unless_signed(monkeypatch, signed):
     settings = {"num_emitters": 1, "batch_size": 30, "signed_quality": signed}
     algorithm = softqd.cma_mega(problem, centroids=grid_centroids((2, 2)), **settings)
     state = start(algorithm)
-    evaluate = _arborescence.evaluation.evaluate
-    monkeypatch.setattr(_arborescence.evaluation, "evaluate", recording)
+    evaluate = evaluation.evaluate
+    monkeypatch.setattr(evaluation, "evaluate", recording)
     proposed = jax.jit(lambda s: (algorithm.step(s), children[0])[1])(state)
     lower = (proposed.sum(1) < 0).mean()
     assert 0.2 < lower < 0.8 if signed else lower == 0.0
