@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 import softqd
-from softqd.report.figures import draw_figure
+from softqd.page.figures import draw_figure
 from softqd.report.style import save_figure
-from softqd.report.tables import LEGEND, comparison_table
+from softqd.cli._tables import LEGEND, comparison_table
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "arm-comparison")
 found = softqd.compare(

@@ -11,7 +11,7 @@ import numpy as np
 
 import softqd
 from softqd import metrics
-from softqd.report.figures import draw_figure, load_run
+from softqd.page.figures import draw_figure, load_run
 from softqd.report.style import save_figure
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/arm")
