@@ -61,10 +61,9 @@ def drawing(width: float, height: float, **changes: Any) -> Iterator[Figure]:
         >>> line.get_color()
         '#0072B2'
     """
-    changed: dict[Any, Any] = {
-        name.replace("_", "."): value for name, value in changes.items()
-    }
-    with matplotlib.rc_context({**STYLE, **changed}):
+    settings = dict(STYLE)
+    settings |= {name.replace("_", "."): value for name, value in changes.items()}
+    with matplotlib.rc_context(settings):
         yield Figure(figsize=(width, height), layout="constrained")
 
 

@@ -2,6 +2,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import softqd
+from softqd import plot
+from softqd.experiment.many.comparison import COMPARED, Entry, conclude
+from softqd.experiment.result import COUNTS
 from softqd.plot import _comparison
 
 X = np.array([10, 20, 30])
@@ -85,3 +89,54 @@ def test_tradeoff_has_a_point_per_setting():
     centers = [(c[0].get_xdata()[0], c[0].get_ydata()[0]) for c in axes.containers]
     assert centers == [(2.0, 10.0), (4.0, 5.0)]
     np.testing.assert_array_equal(axes.lines[-1].get_xdata(), [2.0, 4.0])
+
+
+def entries():
+    """Two algorithms, three seeds; QVS 1, 2, 3 and 11, 12, 13."""
+    seeds = [0, 1, 2]
+    names = (*COMPARED, *COUNTS, "iterations", "seconds")
+    return {
+        name: Entry({}, seeds, {key: [start + s for s in (1, 2, 3)] for key in names})
+        for name, start in (("squad", 0.0), ("dns", 10.0))
+    }
+
+
+def test_distributions_of_a_comparison():
+    found = conclude({"name": "sphere"}, 20, entries(), {})
+    figure = plot.distributions(found, "qvs")
+    assert [axes.get_ylabel() for axes in figure.axes] == ["QVS"]
+    np.testing.assert_array_equal(figure.axes[0].lines[-1].get_ydata(), [11, 12, 13])
+    assert len(plot.distributions(found).axes) >= len(COMPARED)
+    with pytest.raises(ValueError, match="unknown metric 'qv'; did you mean 'qvs'"):
+        plot.distributions(found, "qv")
+
+
+def test_settings_and_tradeoff_of_a_sweep():
+    found = conclude({"name": "sphere"}, 20, entries(), {})
+    points = {"squad": {"overlap": 0.1}, "dns": {"overlap": 0.4}}
+    grid = {"overlap": [0.1, 0.4]}
+    sweep = softqd.Sweep("squad", "qvs", grid, points, "dns", {}, found, [])
+    axes = plot.setting_curves(sweep).axes[0]
+    np.testing.assert_array_equal(axes.containers[0][0].get_xdata(), [0.1, 0.4])
+    np.testing.assert_array_equal(axes.containers[0][0].get_ydata(), [2.0, 12.0])
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("overlap", "QVS")
+    # Values of one setting are joined, algorithms are not.
+    assert len(plot.tradeoff(sweep).axes[0].lines) == 1 + len(
+        plot.tradeoff(found).axes[0].lines
+    )
+
+
+def test_curves_of_results_over_seeds():
+    """The run that ended first sets the end; both begin together."""
+    runs = [
+        softqd.Result(None, {"evaluations": X, "mean_quality": row}) for row in Y[:2]
+    ]
+    short = {"evaluations": X[:2], "mean_quality": Y[2][:2]}
+    axes = plot.curves({"squad": [*runs, short]}).axes[0]
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), [10, 20])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), Y.mean(0)[:2])
+    assert axes.get_ylabel() == "mean quality"
+    with pytest.raises(ValueError, match=r"unknown column 'qvs'; .*squad logs"):
+        plot.curves({"squad": runs}, "qvs")
+    with pytest.raises(ValueError, match="nothing to draw"):
+        plot.curves({"squad": []})
