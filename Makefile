@@ -72,7 +72,7 @@ bench: $(VENV)/.parity
 
 # Rebuild docs/results.md and its figures from results/*.json.
 results: $(VENV)/.core
-	$(BIN)/python -m softqd.report.results results docs
+	$(BIN)/python -m softqd.paper.results results docs
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

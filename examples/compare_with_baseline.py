@@ -7,12 +7,8 @@ comparison to believe, tune both (``softqd.sweep``) and take 10 seeds or more.
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 import softqd
-from softqd.report.figures import draw_figure
-from softqd.report.style import save_figure
-from softqd.report.tables import LEGEND, comparison_table
+from softqd.page.figures import draw_figure
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "arm-comparison")
 found = softqd.compare(
@@ -27,10 +23,13 @@ found = softqd.compare(
     ],
     out=folder,
 )
-console = Console()
-console.print(comparison_table(found), LEGEND)
+for metric in ("qvs", "mean_quality", "vendi_score"):
+    table = found.statistics[metric]
+    for name, row in table["algorithms"].items():
+        mark = "best" if name == table["best"] else f"p = {row['p']:.3g}"
+        print(f"{metric} of {name}: {row['mean']:.4g} ± {row['stderr']:.2g} ({mark})")
 for warning in found.warnings:
-    console.print("warning:", warning)
+    print("warning:", warning)
 for kind in ("curves", "distributions"):
-    path = save_figure(draw_figure(kind, [folder]), folder / f"{kind}.pdf")
-    console.print("wrote", str(path))
+    figure = draw_figure(kind, [folder])
+    print("wrote", softqd.plot.save_figure(figure, folder / f"{kind}.pdf"))

@@ -10,28 +10,31 @@ from pathlib import Path
 import numpy as np
 
 import softqd
-from softqd import metrics
-from softqd.report.figures import draw_figure, load_run
-from softqd.report.style import save_figure
+from softqd import metrics, plot
+from softqd.page.figures import draw_figure
+from softqd.page.reading import read_run
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/arm")
-run = load_run(folder)
-quality, behavior = run.arrays
-found = metrics.evaluate_population(run.population, run.bounds)
+run = read_run(folder)
+population = run.result.population.compact()
+quality, behavior = population.quality, population.behavior
+bounds = run.problem.bounds(behavior.shape[1])
+found = metrics.evaluate_population(population, bounds)
 print(f"{len(quality)} solutions, QVS {found['qvs']:.1f}")
 
 # The five that keep most of the Soft QD Score: few, good and different.
-unit = metrics.to_unit(run.bounds, behavior)
+unit = metrics.to_unit(bounds, behavior)
 chosen, share = softqd.select(quality, unit, 5, return_share=True)
 print(f"five of them keep {share:.0%} of the Soft QD Score:")
 for i in chosen:
     print(f"  quality {quality[i]:.1f} at {behavior[i].round(2)}")
 
 # Which solution is nearest to a behavior that is wanted?
-wanted = np.mean(run.bounds, axis=0)
+wanted = np.mean(bounds, axis=0)
 nearest = np.linalg.norm(behavior - wanted, axis=1).argmin()
-print(f"nearest to {wanted}: {np.round(run.population.solutions[nearest], 2)}")
+print(f"nearest to {wanted}: {np.round(population.solutions[nearest], 2)}")
 
 for kind in ("scatter", "parallel", "value-map", "history"):
-    path = save_figure(draw_figure(kind, [folder]), folder / "figures" / f"{kind}.pdf")
+    figure = draw_figure(kind, [folder])
+    path = plot.save_figure(figure, folder / "figures" / f"{kind}.pdf")
     print(f"wrote {path}")

@@ -9,7 +9,6 @@ import sys
 import jax
 
 import softqd
-from softqd.report.fields import value_maps
 
 path = sys.argv[1] if len(sys.argv) > 1 else "arm.png"
 num_iterations = int(sys.argv[2]) if len(sys.argv) > 2 else 500
@@ -17,9 +16,6 @@ problem = softqd.problems.arm()
 algorithm = softqd.squad(problem)
 start = algorithm.population(jax.jit(algorithm.init)(jax.random.key(0)))
 end = softqd.run(algorithm, seed=0, num_iterations=num_iterations).population
-pictures = {
-    "start": (start.quality, start.behavior),
-    f"after {num_iterations} iterations": (end.quality, end.behavior),
-}
-value_maps(pictures, problem.bounds(2)).savefig(path)
+shown = {"start": start, f"after {num_iterations} iterations": end}
+softqd.plot.value_maps(shown, problem).savefig(path)
 print(f"wrote {path}")

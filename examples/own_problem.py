@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 
 import softqd
-from softqd.report import fields, style
 
 
 def evaluate(x):
@@ -35,8 +34,8 @@ if __name__ == "__main__":
     algorithm = softqd.squad(problem, population_size=128)
     result = softqd.run(algorithm, seed=0, num_iterations=200)
     result.save(folder)
-    quality, behavior = result.population.quality, result.population.behavior
-    figure = fields.value_map(quality, behavior, problem.bounds(2), sigma=0.6)
-    style.save_figure(figure, folder / "value_map.pdf")
+    figure = softqd.plot.value_map(result, problem, sigma=0.6)
+    softqd.plot.save_figure(figure, folder / "value_map.pdf")
+    behavior = result.population.behavior
     farthest = behavior[:, 0].argmax()
     print(f"farthest throw: {behavior[farthest, 0]:.1f} m, wrote {folder}")

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 import softqd
-from softqd.report import fields
 
 SIGMA = 0.08
 GRID = 12  # cells along each side of Figure 1
@@ -31,10 +30,12 @@ def run(population_size, num_iterations, gamma_sq, seed=0):
 
 def cells_and_field():
     """One population twice: in the cells of a grid, and as a soft field."""
-    quality, behavior = run(64, 500, gamma_sq=0.1)
+    found = run(64, 500, gamma_sq=0.1)
     centers = (np.arange(GRID) + 0.5) / GRID
     centroids = np.stack(np.meshgrid(centers, centers), -1).reshape(-1, 2)
-    return fields.cells_and_field(quality, behavior, centroids, (0, 1), sigma=SIGMA)
+    return softqd.plot.cells_and_value(
+        found, centroids=centroids, bounds=(0, 1), sigma=SIGMA
+    )
 
 
 def before_and_after():
@@ -52,6 +53,6 @@ if __name__ == "__main__":
     folder.mkdir(parents=True, exist_ok=True)
     cells_and_field().savefig(folder / "figure1.png")
     pictures = before_and_after()
-    figure_2 = fields.surfaces(pictures, (0, 1), sigma=SIGMA)
+    figure_2 = softqd.plot.surfaces(pictures, bounds=(0, 1), sigma=SIGMA)
     figure_2.savefig(folder / "figure2.png")
     print(f"wrote {folder / 'figure1.png'} and {folder / 'figure2.png'}")

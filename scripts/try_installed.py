@@ -12,7 +12,8 @@ import jax.numpy as jnp
 
 import softqd
 from softqd import metrics
-from softqd.report import page, paper
+from softqd.page.report import write_report
+from softqd.paper.agreement import paper_tables
 
 assert Path(softqd.__file__).is_relative_to(sys.prefix), softqd.__file__
 assert metadata.version("softqd") == softqd.__version__
@@ -35,7 +36,7 @@ assert (again.population.quality == result.population.quality).all()
 # Files of the package: centroids, the paper's tables, the report page with its scripts.
 found = metrics.evaluate_population(again.population, problem.bounds(4))
 assert set(metrics.METRICS) <= set(found)
-assert paper.paper_tables()
-report = page.write_report(["run"]).read_text("utf-8")
+assert paper_tables()
+report = write_report(["run"]).read_text("utf-8")
 assert "<html" in report
 assert "d3js.org" in report

@@ -9,6 +9,9 @@ Examples:
     (64, 4)
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from softqd import metrics, problems
 from softqd.algorithms import (
     cma_maega,
@@ -39,6 +42,9 @@ from softqd.objective import squad_objective
 from softqd.ops.circles import Circles, render_circles
 from softqd.types import Algorithm, Evaluation, Population, Problem
 
+if TYPE_CHECKING:
+    from softqd import plot
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -66,6 +72,7 @@ __all__ = [
     "load_sweep",
     "lower_bound",
     "metrics",
+    "plot",
     "problems",
     "render_circles",
     "run",
@@ -77,3 +84,10 @@ __all__ = [
     "squad_published",
     "sweep",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`softqd.plot` when it is first used: it imports matplotlib, which takes long."""
+    if name == "plot":
+        return importlib.import_module("softqd.plot")
+    raise AttributeError(f"module 'softqd' has no attribute {name!r}")

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from softqd import cli
-from softqd.experiment.paper import reproduce
-from softqd.experiment.paper.cases import Case
-from softqd.experiment.paper.reproductions import REPRODUCTIONS, Reproduction
+from softqd.paper import run
+from softqd.paper.cases import Case
+from softqd.paper.catalog import REPRODUCTIONS, Reproduction
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -36,7 +36,7 @@ def test_records_give_table_claims_and_figures_without_runs(capsys, tmp_path):
 
 
 def test_without_matplotlib_there_is_a_table(capsys, tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "softqd.report.paper_figures", None)
+    monkeypatch.setitem(__import__("sys").modules, "softqd.paper.figure_files", None)
     status, out, _ = invoke(capsys, "lp-seeds", "--from", RESULTS, "--out", tmp_path)
     assert status == 0
     assert "softqd reproduce lp-seeds --from" in out
@@ -72,8 +72,8 @@ def test_quick_run_is_labeled_and_interrupted_runs_say_how_to_go_on(
     cases = (Case("small", bowl, climb, "size=8", ("size=8",)),)
     spec = Reproduction("Sizes", "For tests.", cases, ("qvs",), figure="ablation")
     monkeypatch.setitem(REPRODUCTIONS, "sizes", spec)
-    monkeypatch.setitem(reproduce._QUICK_PROBLEM, bowl, ())
-    monkeypatch.setitem(reproduce._QUICK_ALGORITHM, climb, ())
+    monkeypatch.setitem(run._QUICK_PROBLEM, bowl, ())
+    monkeypatch.setitem(run._QUICK_ALGORITHM, climb, ())
     command = ["sizes", "--quick", "--seeds", "2", "--out", tmp_path]
     status, out, _ = invoke(capsys, *command)
     assert status == 0
@@ -88,7 +88,7 @@ def test_quick_run_is_labeled_and_interrupted_runs_say_how_to_go_on(
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduce, "run_all", interrupt)
+    monkeypatch.setattr(run, "run_all", interrupt)
     shutil.rmtree(tmp_path / "records")
     status, _, err = invoke(capsys, *command)
     assert status == 130

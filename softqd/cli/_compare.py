@@ -10,6 +10,7 @@ from rich.console import Console
 
 from softqd.cli._errors import interruptible
 from softqd.cli._report import announce
+from softqd.cli._tables import budget_table, comparison_table
 
 
 def compare(
@@ -48,9 +49,9 @@ def compare(
     """Compare algorithms on a problem; called again, it continues."""
     from softqd.experiment.many.compare import compare as run_comparison
     from softqd.experiment.many.plan import parse_seeds
-    from softqd.report.figures import save_experiment_figures
-    from softqd.report.page import write_report
-    from softqd.report.tables import LEGEND, budget_table, comparison_table
+    from softqd.experiment.words import LEGEND
+    from softqd.page.figures import save_experiment_figures
+    from softqd.page.report import write_report
 
     folder = out or Path("runs") / f"{problem.replace(':', '.')}-comparison"
     with interruptible():

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from softqd.cli._tables import kinds_table
+
 
 def figure(
     kind: Annotated[str, typer.Argument(help="What to draw; 'list' shows the kinds.")],
@@ -25,9 +27,8 @@ def figure(
     dpi: Annotated[int, typer.Option(min=1, help="Of a PNG.")] = 300,
 ) -> None:
     """Draw a figure of a run, a comparison or a sweep."""
-    from softqd.report.figures import KINDS, draw_figure
-    from softqd.report.style import save_figure
-    from softqd.report.tables import kinds_table
+    from softqd.page.figures import KINDS, draw_figure
+    from softqd.plot import save_figure
 
     console = Console()
     if kind == "list":

@@ -27,7 +27,7 @@ def report(
     ] = 1000,
 ) -> None:
     """Write one self-contained HTML page about a run, or about several."""
-    from softqd.report.page import write_report
+    from softqd.page.report import write_report
 
     announce(write_report(folders, out, pictures=pictures))
 
@@ -36,8 +36,8 @@ def announce_run(
     folder: Path, result: Any, metrics: dict[str, Any], problem: Any
 ) -> None:
     """Write the page of a run that has just ended, and say where it is."""
-    from softqd.report.page import write_run_report
-    from softqd.report.reading import Run
+    from softqd.page.reading import Run
+    from softqd.page.report import write_run_report
 
     run = Run(result, metrics, problem)
     path = folder / "report.html"

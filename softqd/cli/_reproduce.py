@@ -12,7 +12,7 @@ from rich.table import Table
 from softqd.cli._errors import UsageError, interruptible
 
 if TYPE_CHECKING:
-    from softqd.experiment.paper.reproduce import Outcome
+    from softqd.paper.run import Outcome
 
 
 def reproduce(
@@ -53,13 +53,13 @@ def reproduce(
     if name is None:
         raise UsageError("say what: run 'softqd reproduce --list' for all names")
     from softqd.experiment.many.plan import parse_seeds
-    from softqd.experiment.paper import reproduce as experiment
+    from softqd.paper import run
 
     if source is not None:
-        outcome = experiment.from_records(name, source, quick=quick)
+        outcome = run.from_records(name, source, quick=quick)
     else:
         with interruptible():
-            outcome = experiment.reproduce(
+            outcome = run.reproduce(
                 name,
                 out,
                 quick=quick,
@@ -81,7 +81,7 @@ def _seeds(text: str | None, parse) -> int | list[int] | None:
 
 
 def _print_names() -> None:
-    from softqd.experiment.paper.reproductions import REPRODUCTIONS
+    from softqd.paper.catalog import REPRODUCTIONS
 
     table = Table("name", "what", "runs", title="Reproductions", title_justify="left")
     for name, spec in REPRODUCTIONS.items():
@@ -91,17 +91,17 @@ def _print_names() -> None:
 
 
 def _print_outcome(name: str, outcome: Outcome, quick: bool) -> None:
-    from softqd.experiment.paper.reproductions import find
-    from softqd.report import reproduction as report
+    from softqd.paper import tables
+    from softqd.paper.catalog import find
 
     spec, found = find(name), outcome.records
     console = Console()
     if found:
-        console.print(report.rich_table(report.sheet_of(spec, found)))
-    lines = [report.LEGEND] if found and spec.metrics else []
-    lines += [report.summary_of(spec, found)]
-    lines += report.claim_lines(report.claims_of(spec, found), quick)
-    lines += report.notes_of(spec, found)
+        console.print(tables.rich_table(tables.sheet_of(spec, found)))
+    lines = [tables.LEGEND] if found and spec.metrics else []
+    lines += [tables.summary_of(spec, found)]
+    lines += tables.claim_lines(tables.claims_of(spec, found), quick)
+    lines += tables.notes_of(spec, found)
     lines += [
         f"warning: {case} failed with seed {seed}: {error}"
         for case, failures in outcome.failures.items()
@@ -113,8 +113,8 @@ def _print_outcome(name: str, outcome: Outcome, quick: bool) -> None:
 
 def _write(name: str, outcome: Outcome, out: Path, records: Path, quick: bool) -> None:
     """The table as Markdown, and the figures where they can be drawn."""
-    from softqd.experiment.paper.reproductions import find
-    from softqd.report.reproduction import QUICK, page_of
+    from softqd.paper.catalog import find
+    from softqd.paper.tables import QUICK, page_of
 
     if not outcome.records:
         return
@@ -125,7 +125,7 @@ def _write(name: str, outcome: Outcome, out: Path, records: Path, quick: bool) -
     written = [page]
     console = Console()
     try:
-        from softqd.report.paper_figures import write_figures
+        from softqd.paper.figure_files import write_figures
     except ImportError as error:
         console.print(
             f"no figures: {error}; draw them where matplotlib is installed with "

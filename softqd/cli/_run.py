@@ -77,7 +77,7 @@ def run(
     problem_name = config["run"].get("preset", config["problem"]["name"])
     title = f"{config['algorithm']['name']} on {problem_name}"
     print_metrics(title, outcome.metrics)
-    from softqd.report.plots import save_run_figures
+    from softqd.page.figures import save_run_figures
 
     for path in save_run_figures(folder / "figures", outcome.result, outcome.problem):
         Console().print(f"figure     {path}", highlight=False, soft_wrap=True)

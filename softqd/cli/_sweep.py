@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from softqd.cli._errors import interruptible
+from softqd.cli._tables import sweep_table
 
 
 def sweep(
@@ -44,9 +45,8 @@ def sweep(
     from softqd.experiment.many.plan import parse_seeds
     from softqd.experiment.many.sweep import PRESET_FILE
     from softqd.experiment.many.sweep import sweep as run_sweep
-    from softqd.report.figures import sweep_figure
-    from softqd.report.style import save_figure
-    from softqd.report.tables import LEGEND, sweep_table
+    from softqd.experiment.words import LEGEND
+    from softqd.plot import save_figure, setting_curves
 
     name = f"{problem}-{algorithm}-sweep".replace(":", ".")
     folder = out or Path("runs") / name
@@ -66,7 +66,7 @@ def sweep(
         )
     console = Console()
     console.print(sweep_table(found))
-    picture = save_figure(sweep_figure(found), folder / "figures" / "sweep.png")
+    picture = save_figure(setting_curves(found), folder / "figures" / "sweep.png")
     preset = folder / PRESET_FILE
     lines = [LEGEND, *(f"warning: {text}" for text in found.warnings)]
     lines += [f"best by {metric}: {found.best}"]

@@ -1,4 +1,4 @@
-"""The one batched evaluator: chunks, keys and gradients for every algorithm."""
+"""The one batched evaluator: chunks, keys, gradients and pictures for everyone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Literal
-from jaxtyping import PyTree
+from jaxtyping import Float, Int, PyTree
 
 from softqd.types import Evaluation, Key, Problem
 
@@ -129,6 +130,20 @@ def sample(
     if chunk_size and chunk_size < num_solutions:
         return jax.lax.map(problem.sample, keys, batch_size=chunk_size)
     return jax.vmap(problem.sample)(keys)
+
+
+def render(
+    problem: Problem, solutions: PyTree, members: Int[np.ndarray, " m"]
+) -> Float[np.ndarray, "m h w 3"]:
+    """Pictures of some rows of the solutions, one after the other."""
+    chosen = jax.tree.map(lambda x: np.asarray(x)[members], solutions)
+    return np.asarray(_draw(problem.render, chosen))
+
+
+@jax.jit
+def _draw(render: Any, solutions: PyTree) -> Any:
+    # Render is passed in, so that a network's weights are not compiled in as constants.
+    return jax.lax.map(render, solutions)
 
 
 def _one(problem: Problem, solution: PyTree, key: Key | None) -> Evaluation:

@@ -8,8 +8,8 @@ import pytest
 from saved_runs import LP, make_metrics, make_result, save_run
 
 import softqd
-from softqd.report.page import write_report, write_run_report
-from softqd.report.reading import Run
+from softqd.page.reading import Run
+from softqd.page.report import write_report, write_run_report
 
 pytest.importorskip("selenium", reason="selenium is missing: pip install selenium")
 from selenium.webdriver import ActionChains, Keys

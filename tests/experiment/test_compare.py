@@ -86,21 +86,21 @@ def test_a_run_is_what_run_gives(kept):
     )
 
 
-def test_budgets_and_the_papers_count(kept):
+def test_budgets(kept):
     squad, other = (kept[1].algorithms[name].values for name in ALGORITHMS)
     # 5 times 16 at the start, and 16 and two children an iteration: 17 fit into 400.
-    assert squad["evaluations"] == squad["paper_evaluations"] == [80 + 17 * 18] * 3
-    assert other["evaluations"] == other["paper_evaluations"] == [8 + 49 * 8] * 3
+    assert squad["evaluations"] == [80 + 17 * 18] * 3
+    assert other["evaluations"] == [8 + 49 * 8] * 3
     assert kept[1].evaluations == 400
 
 
-def test_the_paper_counts_its_squad_once_per_solution_and_iteration(tmp_path):
+def test_the_published_squad_evaluates_twice_an_iteration(tmp_path):
     settings = ["squad_published.population_size=16", "squad_published.batch_size=16"]
     found = compare(tmp_path, 1, algorithms=["squad_published"], settings=settings)
     values = found.algorithms["squad_published"].values
     # 16 at the start and 32 an iteration: 12 fit into 400.
     assert values["evaluations"] == [16 + 12 * 32]
-    assert values["paper_evaluations"] == [12 * 16]
+    assert values["gradient_evaluations"] == [12 * 16]
 
 
 def test_statistics_are_scipys(kept):

@@ -25,7 +25,7 @@ from softqd.metrics import METRICS, against_best, seeds_needed, summarize
 SCHEMA = 1
 # What is compared: more is better for all of them.
 COMPARED = tuple(name for name in METRICS if not name.endswith("_stderr"))
-_VALUES = (*COMPARED, *COUNTS, "paper_evaluations", "iterations", "seconds")
+_VALUES = (*COMPARED, *COUNTS, "iterations", "seconds")
 
 
 @dataclass(frozen=True)
@@ -126,10 +126,6 @@ def entry_of(
         metrics = read_json(folder / "metrics.json")
         with open(folder / "history.csv", newline="") as file:
             metrics["iterations"] = int(list(csv.DictReader(file))[-1]["iteration"])
-        # The paper counts SQUAD once per solution and iteration; a gradient is that.
-        is_ascent = settings.get("name") == "squad_published"
-        counted = "gradient_evaluations" if is_ascent else "evaluations"
-        metrics["paper_evaluations"] = metrics.get(counted)
         for name in _VALUES:
             values[name].append(_finite(metrics.get(name)))
         notes |= metrics.get("notes", {})

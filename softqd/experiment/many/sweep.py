@@ -1,4 +1,4 @@
-"""The paper's search for settings: one algorithm on a grid, several seeds each.
+"""A search for settings: one algorithm on a grid, several seeds each.
 
 Every run has its folder, ``<out>/<setting>/seed_<n>``, as in a comparison, of which a
 sweep is one: of settings instead of algorithms. Settings that differ in numbers alone

@@ -1,0 +1,1 @@
+"""The report page, and figures by name from folders."""
