@@ -50,7 +50,7 @@ class Population:
         [1.0, 2.0, 3.0]
     """
 
-    solutions: PyTree
+    solutions: Any
     quality: Float[Array | np.ndarray, "*n"]
     behavior: Float[Array | np.ndarray, "*n d"]
     occupied: Bool[Array | np.ndarray, "*n"]

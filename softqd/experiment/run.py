@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from jaxtyping import PyTree
 
 from softqd.experiment import checkpoint
 from softqd.experiment.checkpoint import CheckpointError
@@ -30,7 +29,7 @@ def run(
     *,
     max_evaluations: int | None = ...,
     max_seconds: float | None = ...,
-    solutions: PyTree | None = ...,
+    solutions: Any = ...,
     checkpoint_dir: str | Path | None = ...,
     checkpoint_every: float = ...,
     resume: bool = ...,
@@ -48,7 +47,7 @@ def run(
     *,
     max_evaluations: int | None = ...,
     max_seconds: float | None = ...,
-    solutions: PyTree | None = ...,
+    solutions: Any = ...,
     checkpoint_dir: str | Path | None = ...,
     checkpoint_every: float = ...,
     resume: bool = ...,
@@ -65,7 +64,7 @@ def run(
     *,
     max_evaluations: int | None = None,
     max_seconds: float | None = None,
-    solutions: PyTree | None = None,
+    solutions: Any = None,
     checkpoint_dir: str | Path | None = None,
     checkpoint_every: float = 10.0,
     resume: bool = False,

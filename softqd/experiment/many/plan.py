@@ -18,7 +18,7 @@ from softqd.types import Algorithm, Problem, lift_arrays
 Factory = Callable[..., Algorithm]
 STAND_IN = "squad"
 # What a comparison is given: names, or labels to names and factories.
-Algorithms = Sequence[str] | Mapping[str, str | Factory]
+Algorithms = Sequence[str] | Mapping[str, str | Callable[[Problem], Algorithm]]
 
 
 class Method(NamedTuple):
