@@ -21,6 +21,7 @@ TESTS = [
     "tests/ops",
     "tests/algorithms",
     "tests/experiment/test_result.py",
+    "tests/metrics/test_statistics.py",
     "tests/report/test_page.py",
     "tests/report/test_plots.py",
 ]
