@@ -58,7 +58,8 @@ def view(
         found = found.population
     solutions = None
     if isinstance(found, Population):
-        solutions, quality, behavior, _ = found.compact()
+        kept = found.compact()
+        solutions, quality, behavior = kept.solutions, kept.quality, kept.behavior
     elif isinstance(found, tuple) and len(found) == 2:
         quality, behavior = found
     else:

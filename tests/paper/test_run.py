@@ -59,14 +59,14 @@ def fake_run(kept, monkeypatch):
     def install(error_at=lambda calls: None):
         calls = []
 
-        def run(algorithm, *, seed, **options):
-            calls.append(seed)
+        def run_lanes(algorithm, lanes, *rest):
+            calls.append(lanes.seeds)
             if error := error_at(calls):
                 raise error
             places = kept[0] / "runs" / FIRST.replace(":", ".")
-            return [softqd.load(places / f"seed_{2001 + s % 2}") for s in seed]
+            return [softqd.load(places / f"seed_{2001 + s % 2}") for s in lanes.seeds]
 
-        monkeypatch.setattr(group, "run", run)
+        monkeypatch.setattr(group, "run_lanes", run_lanes)
         return calls
 
     return install
