@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 CORE   := --ignore tests/parity --ignore tests/browser
 
 .PHONY: demo test slow networks parity torch-parity browser lint docs package \
-	oldest bench results clean
+	oldest graph bench results clean
 
 demo: $(VENV)/.core
 	rm -rf runs/demo
@@ -61,6 +61,10 @@ package: $(VENV)/.package
 oldest: $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --no-compile "uv>=0.5"
 	JOBS=$(JOBS) $(BIN)/python scripts/oldest.py $(VENV)/oldest $(PYTHONS)
+
+# Rooms of the package: files, lines, and who imports whom.
+graph: $(VENV)/bin/python
+	$(BIN)/python scripts/graph.py
 
 # Ratios measured in one run; by hand, never in CI.
 bench: $(VENV)/.parity

@@ -143,3 +143,39 @@ def test_plot_is_there_when_it_is_used_and_not_before():
     assert found.stdout.split() == ["False", "value_map", "True"]
     with pytest.raises(AttributeError, match="no attribute 'plots'"):
         _ = softqd.plots
+
+
+# Inside of experiment/: a file, or folder, imports only those before it.
+ORDER = {
+    "experiment": (
+        *("words", "reporter", "own", "watch", "files", "checkpoint", "config"),
+        *("result", "program", "loop", "drive", "progress", "live", "run", "folder"),
+        "many",
+    ),
+    "experiment.many": (
+        *("comparison", "plan", "preset", "grid", "measure", "stack", "group"),
+        *("workers", "runs", "compare", "sweep"),
+    ),
+}
+
+
+def modules_inside(path, folder):
+    """Files and folders of a folder of the package that a file imports."""
+    prefix = f"softqd.{folder}"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == prefix:
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            if node.module.startswith(f"{prefix}."):
+                yield node.module.removeprefix(f"{prefix}.").split(".")[0]
+
+
+@pytest.mark.parametrize("folder", ORDER)
+def test_files_import_only_those_before_them(folder):
+    place, order = ROOT / folder.replace(".", "/"), ORDER[folder]
+    names = {p.stem for p in place.iterdir() if p.suffix == ".py" or p.is_dir()}
+    assert names - {"__init__", "__pycache__"} == set(order)
+    for i, name in enumerate(order):
+        for file in files_of(f"{folder.replace('.', '/')}/{name}"):
+            found = set(modules_inside(file, folder)) - {name}
+            assert found <= set(order[:i]), f"{file} imports {found - set(order[:i])}"
