@@ -11,7 +11,7 @@ from pathlib import Path
 
 def room_of(name: str) -> str:
     """The room of a module such as ``softqd.ops.cvt``; ``softqd`` for the list."""
-    return (name.split(".") + ["softqd"])[1]
+    return [*name.split("."), "softqd"][1]
 
 
 def imported(path: Path) -> list[str]:

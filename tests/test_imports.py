@@ -163,11 +163,11 @@ def modules_inside(path, folder):
     """Files and folders of a folder of the package that a file imports."""
     prefix = f"softqd.{folder}"
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == prefix:
+        module = getattr(node, "module", None) or ""
+        if module == prefix:
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            if node.module.startswith(f"{prefix}."):
-                yield node.module.removeprefix(f"{prefix}.").split(".")[0]
+        elif module.startswith(f"{prefix}."):
+            yield module.removeprefix(f"{prefix}.").split(".")[0]
 
 
 @pytest.mark.parametrize("folder", ORDER)
