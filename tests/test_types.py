@@ -206,6 +206,6 @@ def test_populations_without_rows_or_solutions():
     nobody = dataclasses.replace(mixed_population(), occupied=np.zeros(3, bool))
     assert nobody.to_pandas().shape == (0, 8)
     assert nobody.to_ribs()["solution"].shape == (0, 5)
-    bare = mixed_population()._replace(solutions={})
+    bare = dataclasses.replace(mixed_population(), solutions={})
     assert bare.to_pandas().columns.tolist() == ["quality", "behavior_0", "behavior_1"]
     assert bare.to_ribs()["solution"].shape == (2, 0)

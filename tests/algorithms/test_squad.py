@@ -249,6 +249,7 @@ def test_size_changes_nothing_abruptly(problem):
 
 
 @pytest.mark.parametrize("batch_size", [48, 20])
+@pytest.mark.slow
 def test_batches_change_little(batch_size):
     """Neighbors in later batches are where they were before this iteration."""
     first = softqd.squad(bounded(), **SETTINGS).init(jax.random.key(3)).solutions

@@ -322,6 +322,7 @@ def crashing(problem):
 """
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_and_survive_a_crash(kept, tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text(CRASHING)
     monkeypatch.syspath_prepend(tmp_path)
@@ -366,6 +367,7 @@ def wait_for(is_so, seconds=60):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_ctrl_c_reaches_the_processes(tmp_path, long_comparison):
     long_comparison.send_signal(signal.SIGINT)
     _, err = long_comparison.communicate(timeout=60)
@@ -377,6 +379,7 @@ def test_ctrl_c_reaches_the_processes(tmp_path, long_comparison):
     assert sorted(lane["seeds"] for lane in lanes) == [[0], [1]]
 
 
+@pytest.mark.slow
 def test_processes_end_when_the_parent_is_killed(tmp_path, long_comparison):
     """The kernel lists them; each keeps its state as after Ctrl-C."""
     children = f"/proc/{long_comparison.pid}/task/{long_comparison.pid}/children"

@@ -200,6 +200,7 @@ def test_files_reach_the_problems_that_have_them():
     assert "target" not in published["problem"]
 
 
+@pytest.mark.slow
 def test_metrics_in_processes_are_the_same():
     rng = np.random.default_rng(0)
     quality, behavior = rng.uniform(1, 2, 20), rng.uniform(size=(20, 2))

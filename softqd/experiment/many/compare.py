@@ -52,7 +52,8 @@ def compare(
         problem: A name from ``softqd list``, ``module:factory``, or a `Problem`.
         algorithms: Names; ``module:factory`` for your own; ``label=name`` to set one
             algorithm in several ways. Or a dictionary of labels to names and to
-            functions that take the problem and return an `Algorithm`.
+            functions that take the problem and return an `Algorithm`, as in
+            ``{"mine": lambda problem: softqd.squad(problem, overlap=0.3)}``.
         seeds: How many, from 0, or which.
         evaluations: Budget of every run, the first population included. By default the
             smallest budget among the algorithms' presets.
@@ -80,11 +81,6 @@ def compare(
         ... )
         >>> found.algorithms["squad"].values["evaluations"]  # 5 * 64 + 2 * (64 + 8)
         [464, 464]
-        >>> problem = softqd.problems.sphere(solution_dim=8)
-        >>> mine = lambda problem: softqd.squad(problem, population_size=64)
-        >>> found = softqd.compare(problem, {"mine": mine}, seeds=1, evaluations=500)
-        >>> found.algorithms["mine"].settings["population_size"]
-        64
     """
     wanted = check_seeds(seeds)
     if evaluations is not None:
