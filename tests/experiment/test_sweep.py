@@ -201,7 +201,7 @@ def test_a_stack_that_fails_is_run_in_parts(tmp_path, monkeypatch, error, expect
         seen.append([method.name for method in part.methods])
 
     monkeypatch.setattr(group, "_run_together", together)
-    (whole,) = stacked([Group([m], [0], problem) for m in methods])
+    (whole,) = stacked(tmp_path, [Group([m], [0], problem) for m in methods])
     group.run_group(tmp_path, whole, lambda event: None)
     assert seen == expected
 
@@ -300,3 +300,12 @@ def test_a_function_is_swept():
     assert found.algorithm == "mine"
     assert set(found.comparison.algorithms) == {"sigma=0.01", "sigma=0.1"}
     assert found.comparison.algorithms["sigma=0.1"].settings["sigma"] == 0.1
+
+
+def test_what_was_interrupted_alone_goes_on_alone(tmp_path):
+    points = {"a": {"sigma": 0.1}, "b": {"sigma": 0.2}, "c": {"sigma": 0.3}}
+    problem, methods = grid_methods(BOWL, CLIMB, points)
+    groups = [Group([method], [0, 1], problem) for method in methods]
+    group.checkpoint_of(tmp_path, groups[1]).mkdir(parents=True)
+    found = stacked(tmp_path, groups)
+    assert [[m.name for m in one.methods] for one in found] == [["b"], ["a", "c"]]

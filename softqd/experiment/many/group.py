@@ -118,7 +118,7 @@ def groups_of(
             continue  # another grid, or done since
         methods = [wanted[name].methods[0] for name in names]
         group = Group(methods, lanes["seeds"], wanted[names[0]].problem)
-        if _checkpoint(out, group) != folder:
+        if checkpoint_of(out, group) != folder:
             continue  # another version's, say: it begins anew
         groups.append(group)
         for name in names:
@@ -151,14 +151,14 @@ def run_group(out: Path, group: Group, emit: Emit) -> None:
             for method, seed in group.runs():
                 fail(out, method, seed, error, emit)
             return
-        shutil.rmtree(_checkpoint(out, group), ignore_errors=True)
+        shutil.rmtree(checkpoint_of(out, group), ignore_errors=True)
         _tell(group, 0.0, emit)
         for part in group.halves() if is_memory(error) else group.members():
             run_group(out, part, emit)
 
 
 def _run_together(out: Path, group: Group, emit: Emit) -> None:
-    checkpoint = _checkpoint(out, group)
+    checkpoint = checkpoint_of(out, group)
     checkpoint.mkdir(parents=True, exist_ok=True)
     # For whoever continues: what these lanes are run with.
     text = json.dumps({**group.lanes(), "versions": versions()})
@@ -255,7 +255,8 @@ def _tell(group: Group, share: float, emit: Emit) -> None:
         emit(Event(method.name, list(group.seeds), share))
 
 
-def _checkpoint(out: Path, group: Group) -> Path:
+def checkpoint_of(out: Path, group: Group) -> Path:
+    """The folder of a group's checkpoint."""
     text = json.dumps(group.lanes(), sort_keys=True)
     return out / "unfinished" / hashlib.sha256(text.encode()).hexdigest()[:16]
 

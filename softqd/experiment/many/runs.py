@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 
 import jax
 
-from softqd.experiment.many.group import Event, Group, groups_of, run_group
+from softqd.experiment.many.group import (
+    Event,
+    Group,
+    checkpoint_of,
+    groups_of,
+    run_group,
+)
 from softqd.experiment.many.plan import Algorithms, Method
 from softqd.experiment.many.stack import stacks_of
 from softqd.experiment.many.workers import run_tasks
@@ -54,7 +60,7 @@ def run_all(
     }
     groups = groups_of(out, able, jobs)
     if is_grid and jobs == 1:
-        groups = stacked(groups)
+        groups = stacked(out, groups)
     shares = {
         (method.name, seed): 0.0 for group in groups for method, seed in group.runs()
     }
@@ -90,21 +96,22 @@ def _bar(total: int, kept: int, is_shown: bool) -> Any:
     return ExperimentBar(total, kept)
 
 
-def stacked(groups: Sequence[Group]) -> list[Group]:
-    """Groups with the same seeds, whose methods differ in numbers alone, as one."""
-    together: dict[tuple[int, ...], list[Method]] = {}
-    found = []
+def stacked(out: Path, groups: Sequence[Group]) -> list[Group]:
+    """Groups with the same seeds, whose methods differ in numbers alone, as one.
+
+    Those that were interrupted go on as they are.
+    """
+    found, together = [], {}
     for group in groups:
-        if len(group.methods) > 1:  # interrupted together
+        if checkpoint_of(out, group).exists():
             found.append(group)
-        else:
-            together.setdefault(tuple(group.seeds), []).extend(group.methods)
-    problem = groups[0].problem if groups else None
-    for seeds, methods in together.items():
-        assert problem is not None
-        found += [
-            Group(part, list(seeds), problem) for part in stacks_of(methods, len(seeds))
-        ]
+            continue
+        seeds = tuple(group.seeds)
+        same = together.get(seeds, group._replace(methods=[]))
+        together[seeds] = same._replace(methods=same.methods + group.methods)
+    for whole in together.values():
+        parts = stacks_of(whole.methods, len(whole.seeds))
+        found += [whole._replace(methods=part) for part in parts]
     return found
 
 
