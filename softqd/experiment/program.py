@@ -6,8 +6,10 @@ and, where settings differ, numbers of its own.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,10 +43,6 @@ class Lanes(NamedTuple):
         key = keys[0] if self.is_single else jnp.stack(keys)
         return key if self.numbers is None else (key, self.numbers)
 
-    def over(self, function: Callable) -> Callable:
-        """A function of one lane, over all of them."""
-        return function if self.is_single else jax.vmap(function)
-
     def split(self, tree: PyTree) -> list[Any]:
         """What belongs to each lane."""
         if self.is_single:
@@ -65,25 +63,28 @@ class Tally(NamedTuple):
 
 
 class Program:
-    """The compiled functions of an algorithm over its lanes."""
+    """The compiled functions of an algorithm over its lanes.
+
+    Runs of one algorithm share what was traced and compiled for the first of them.
+    """
 
     def __init__(self, algorithm: Algorithm, lanes: Lanes):
         self.algorithm, self.lanes = algorithm, lanes
+        self._functions = _functions_of(algorithm)
         self._step = lift_arrays(algorithm.step)
         self._init = lift_arrays(algorithm.init)
-        population = lanes.over(algorithm.population)
-        self._population = jax.jit(population)
-        self._place = jax.jit(lambda state: _place_of(population(state)))
+        self._over = _single if lanes.is_single else jax.vmap
 
     def shape_of_state(self, solutions: PyTree | None) -> PyTree:
         """Shapes and dtypes of the state, before it is computed."""
-        return jax.eval_shape(self._beginning(), *self._arguments(solutions))
+        begin = self._functions.begin
+        return begin.eval_shape(*self._arguments(solutions), over=self._over)
 
     def begin(self, solutions: PyTree | None) -> PyTree:
         """Compile, and compute the first state."""
         arguments = self._arguments(solutions)
         lowered = self._lower(self.shape_of_state(solutions))
-        start = jax.jit(self._beginning()).lower(*arguments)
+        start = self._functions.begin.lower(*arguments, over=self._over)
         options = compiler_options()
         # Both programs at once: compilers work outside of Python. Running waits for
         # both, because compilers try their kernels out on the device.
@@ -106,15 +107,18 @@ class Program:
 
     def info_shape(self, state: PyTree) -> Any:
         """Shapes and dtypes of an iteration's info."""
-        return jax.eval_shape(self.lanes.over(self._step), state)[1]
+        return jax.eval_shape(
+            self._over(partial(self._functions.step, self._step)), state
+        )[1]
 
     def populations(self, state: PyTree) -> list[Population]:
         """The current population of every lane."""
-        return self.lanes.split(self._population(state))
+        return self.lanes.split(self._functions.population(state, over=self._over))
 
     def places(self, state: PyTree) -> list[tuple[np.ndarray, np.ndarray]]:
         """Qualities and behaviors of every lane; solutions stay on the device."""
-        found = self.lanes.split(jax.tree.map(np.asarray, self._place(state)))
+        place = self._functions.place(state, over=self._over)
+        found = self.lanes.split(jax.tree.map(np.asarray, place))
         return [
             (quality[occupied], behavior[occupied])
             for quality, behavior, occupied in found
@@ -124,17 +128,49 @@ class Program:
         """Qualities of every lane."""
         return [quality for quality, _ in self.places(state)]
 
-    def _beginning(self) -> Callable:
-        return partial(_begin, over=self.lanes.over)
-
     def _arguments(self, solutions: PyTree | None) -> tuple[Any, ...]:
         return self._init, self.lanes.starts(), solutions
 
     def _lower(self, state: PyTree) -> Any:
+        advance = self._functions.advance
+        return advance.lower(self._step, state, jnp.int32(0), over=self._over)
+
+
+class Functions(NamedTuple):
+    """What is compiled of an algorithm; all but `step` take ``over``, its lanes."""
+
+    begin: Any
+    step: Any
+    advance: Any
+    population: Any
+    place: Any
+
+
+# By the identity of a step and what it is shown by, for as long as the step is there.
+_FUNCTIONS: dict[tuple[int, int], Functions] = {}
+
+
+def _functions_of(algorithm: Algorithm) -> Functions:
+    """The same functions for the same algorithm, so that JAX knows them again."""
+    name = id(algorithm.step), id(algorithm.population)
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    step = jax.jit(lambda step, state: step(state))
+    compiled = partial(jax.jit, static_argnames="over")
+    population = algorithm.population
+    functions = Functions(
+        begin=compiled(partial(_begin)),
+        # On its own it is traced once, for shapes and for loops of any lanes.
+        step=step,
         # Buffers of the old state are reused for the new one.
-        program = jax.jit(_advance, static_argnames="over", donate_argnames="state")
-        over = _single if self.lanes.is_single else jax.vmap
-        return program.lower(self._step, state, jnp.int32(0), over=over)
+        advance=compiled(partial(_advance, step), donate_argnames="state"),
+        population=compiled(lambda state, *, over: over(population)(state)),
+        place=compiled(lambda state, *, over: _place_of(over(population)(state))),
+    )
+    with suppress(TypeError):  # what cannot be watched is not kept
+        weakref.finalize(algorithm.step, _FUNCTIONS.pop, name)
+        _FUNCTIONS[name] = functions
+    return functions
 
 
 def _single(function: Callable, in_axes: Any = 0) -> Callable:
@@ -145,12 +181,16 @@ def _place_of(population: Population) -> tuple[Any, Any, Any]:
     return population.quality, population.behavior, population.occupied
 
 
-def _begin(init: Callable, start: Any, solutions: PyTree | None, *, over) -> PyTree:
+def _begin(
+    init: Callable, start: Any, solutions: PyTree | None, *, over: Callable
+) -> PyTree:
     one = (lambda k: init(k)) if solutions is None else (lambda k: init(k, solutions))
     return over(one)(start)
 
 
-def _advance(step: Callable, state: PyTree, num_steps: Any, over: Callable) -> tuple:
+def _advance(
+    once: Callable, step: Callable, state: PyTree, num_steps: Any, *, over: Callable
+) -> tuple[PyTree, Tally, Any]:
     """``num_steps`` iterations in one loop, whose length is not compiled in.
 
     The same program serves every chunk, so that a run does not depend on how it was
@@ -158,7 +198,7 @@ def _advance(step: Callable, state: PyTree, num_steps: Any, over: Callable) -> t
     """
 
     def watched(i, state, tally, _):
-        state, info = step(state)
+        state, info = once(step, state)
         counts = jnp.stack([getattr(info, name) for name in COUNTS])
         bad_row = info.is_finite.argmin().astype(jnp.int32)
         is_first_bad = ~info.is_finite[bad_row] & (tally.first_bad[0] < 0)
@@ -166,7 +206,7 @@ def _advance(step: Callable, state: PyTree, num_steps: Any, over: Callable) -> t
         return state, Tally(tally.counts + counts, first_bad), info
 
     one = over(watched, in_axes=(None, 0, 0, 0))
-    shape = jax.eval_shape(over(step), state)[1]
+    shape = jax.eval_shape(over(partial(once, step)), state)[1]
     lanes = shape.evaluations.shape
     tally = Tally(
         jnp.zeros((*lanes, 3), jnp.int32), jnp.full((*lanes, 2), -1, jnp.int32)

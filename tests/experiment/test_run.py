@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import signal
 import subprocess
@@ -10,15 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import toys
 from toys import make_bowl
 
 import softqd
 
 
-@pytest.fixture
-def algorithm(bowl):
+@pytest.fixture(scope="module")
+def algorithm():
     return softqd.squad_published(
-        bowl, population_size=8, batch_size=4, num_neighbors=3
+        make_bowl(), population_size=8, batch_size=4, num_neighbors=3
     )
 
 
@@ -31,6 +33,25 @@ def test_history_counts_what_was_spent(algorithm):
     np.testing.assert_allclose(
         result.history["mean_quality"][-1], result.population.quality.mean(), rtol=1e-6
     )
+
+
+def test_runs_of_one_algorithm_are_traced_once(bowl):
+    traced = []
+
+    def evaluate(x):
+        traced.append(x)
+        return bowl.evaluate(x)
+
+    problem = dataclasses.replace(bowl, evaluate=evaluate)
+    algorithm = toys.climb(problem)
+    first = softqd.run(algorithm, seed=0, num_iterations=2)
+    count = len(traced)
+    second = softqd.run(algorithm, seed=1, num_iterations=3)
+    assert len(traced) == count > 0
+    other = softqd.run(toys.climb(problem), seed=1, num_iterations=3)
+    assert len(traced) > count
+    np.testing.assert_array_equal(second.population.quality, other.population.quality)
+    assert not np.array_equal(first.population.quality, second.population.quality)
 
 
 def test_log_points_do_not_change_the_run(algorithm):
