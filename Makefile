@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# Without bytecode every process would compile its libraries again.
+unexport PYTHONDONTWRITEBYTECODE
 JOBS   ?= 2
 # What make oldest tries, as commands or paths.
 PYTHONS ?= python3.11 python3.12 python3.13

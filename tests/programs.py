@@ -20,6 +20,8 @@ def quick_environment(store: str) -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
         "XLA_FLAGS": _quick_flags(),
+        # Every core has a process already: threads would wait for each other.
+        "OPENBLAS_NUM_THREADS": "1",
     }
 
 

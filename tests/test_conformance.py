@@ -174,11 +174,11 @@ class TestConformance:
         use_keys_once(algorithm)
 
     def test_loop_equals_scan(self, name):
-        algorithm, state, step = ready(name)
+        _, state, step = ready(name)
         looped = state
         for _ in range(4):
             looped, _ = step(looped)
-        scanned, _ = jax.lax.scan(lambda s, _: algorithm.step(s), state, length=4)
+        scanned, _ = jax.lax.scan(lambda s, _: step(s), state, length=4)
         assert_same(looped, scanned, rtol=1e-4, atol=1e-5)
 
     def test_one_compilation(self, name):
@@ -227,7 +227,7 @@ class TestConformance:
         assert int(info.gradient_evaluations) <= int(info.evaluations)
 
     def test_resumed_run_equals_the_straight_one(self, name, tmp_path):
-        algorithm = build(name)
+        algorithm, _, _ = ready(name)
         straight = softqd.run(algorithm, seed=5, num_iterations=7, log_every=3)
         same = {"seed": 5, "num_iterations": 7, "log_every": 3}
 
@@ -243,7 +243,7 @@ class TestConformance:
         assert resumed.history["iteration"].tolist() == [0, 3, 6, 7]
 
     def test_longer_run_continues_a_shorter_one(self, name, tmp_path):
-        algorithm = build(name)
+        algorithm, _, _ = ready(name)
         same = {"seed": 5, "log_every": 3, "checkpoint_dir": tmp_path}
         first = softqd.run(algorithm, num_iterations=4, **same)
         longer = softqd.run(algorithm, num_iterations=7, resume=True, **same)
