@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from softqd import algorithms, problems
-from softqd.networks._targets import NAMES as TARGET_NAMES
 
-PROBLEMS: dict[str, Callable] = {
-    "arm": problems.arm,
-    "faces": problems.faces,
-    "image_composition": problems.image_composition,
-    "latent_space": problems.latent_space,
-    "linear_projection": problems.linear_projection,
-    "sphere": problems.sphere,
-}
 
-ALGORITHMS: dict[str, Callable] = {
-    "cma_maega": algorithms.cma_maega,
-    "cma_mega": algorithms.cma_mega,
-    "dns": algorithms.dns,
-    "dns_g": algorithms.dns_g,
-    "ga_me": algorithms.ga_me,
-    "sep_cma_mae": algorithms.sep_cma_mae,
-    "squad": algorithms.squad,
-    "squad_published": algorithms.squad_published,
-}
+def _factories(room: ModuleType) -> dict[str, Callable]:
+    """The functions that a room shows, by their names."""
+    return {n: f for n, f in vars(room).items() if inspect.isfunction(f)}
 
-# Defaults of arguments that are objects, as configurations spell them.
-DEFAULT_TEXTS: dict[str, dict[str, Any]] = {
-    name: {"optimizer": "adam(0.05)"}
-    for name in ("cma_maega", "cma_mega", "squad_published")
-}
 
-# Settings that are the path of a file or folder, and names that may stand there too.
-FILE_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
-    "faces": {"weights": ()},
-    "image_composition": {"target": TARGET_NAMES},
-    "latent_space": {"generator": (), "scorer": ()},
-}
-
-# What to type for settings without a default, as an example.
-EXAMPLE_TEXTS: dict[str, dict[str, str]] = {
-    "latent_space": {
-        "prompt": "a photo of a pirate",
-        "pairs": "a young pirate | an old pirate; a sad pirate | a happy pirate",
-    },
-}
+PROBLEMS = _factories(problems)
+ALGORITHMS = _factories(algorithms)
 
 
 class Preset(NamedTuple):

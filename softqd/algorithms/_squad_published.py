@@ -29,6 +29,7 @@ from softqd.ops.transforms import (
     is_outside,
     transform_function,
 )
+from softqd.settings import spelled
 from softqd.types import Algorithm, Key, Population, Problem
 
 # The two bandwidth rules of the authors' program: from behaviors to gamma_sq.
@@ -83,7 +84,7 @@ def squad_published(
     population_size: int = 1024,
     batch_size: int = 64,
     num_neighbors: int = 15,
-    optimizer: optax.GradientTransformation = optax.adam(0.05),  # noqa: B008 (pure)
+    optimizer: optax.GradientTransformation = spelled(optax.adam, 0.05),
     transform: str | Callable = "logit",
     repulsion_weight: float | optax.Schedule = 0.5,
     protect_quality: bool = False,
