@@ -111,8 +111,8 @@ class Setting(NamedTuple):
     @property
     def call(self) -> Kind | None:
         """What it may be that is spelled as a call of an optax function."""
-        kinds = self.kinds & {Kind.OPTIMIZER, Kind.SCHEDULE}
-        return next(iter(kinds), None)
+        calls = (Kind.OPTIMIZER, Kind.SCHEDULE)
+        return next((kind for kind in calls if kind in self.kinds), None)
 
     @property
     def wanted(self) -> str:

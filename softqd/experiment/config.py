@@ -35,6 +35,9 @@ RUN_KEYS = {
     "init": Kind.TEXT,
 }
 _LARGEST = sys.float_info.max
+# What a factory raises where it cannot use its settings.
+_REFUSALS = (ValueError, TypeError, ArithmeticError, MemoryError)
+_TOO_LARGE = "there is not enough memory for this; give smaller settings"
 _TABLES = ("problem", "algorithm", "run", "versions")
 
 
@@ -243,8 +246,8 @@ def build_problem(config: Config) -> Problem:
     name, arguments = _arguments("problem", config["problem"])
     try:
         problem = _factory("problem", name)(**arguments)
-    except (ValueError, TypeError, ArithmeticError) as error:
-        raise ConfigError(str(error)) from error
+    except _REFUSALS as error:
+        raise ConfigError(str(error) or _TOO_LARGE) from error
     if not isinstance(problem, Problem):
         raise ConfigError(f"{name} must return a softqd.Problem; got {problem!r:.80}")
     return problem
@@ -267,8 +270,8 @@ def build_algorithm(
     name, arguments = _arguments("algorithm", config["algorithm"], number)
     try:
         return _factory("algorithm", name)(problem, **arguments)
-    except (ValueError, TypeError, ArithmeticError) as error:
-        raise ConfigError(str(error)) from error
+    except _REFUSALS as error:
+        raise ConfigError(str(error) or _TOO_LARGE) from error
 
 
 def _arguments(

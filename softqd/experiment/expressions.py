@@ -53,7 +53,9 @@ def evaluate(
     except UnknownNameError:
         raise
     except Exception as error:  # whatever optax makes of the arguments
-        raise _unreadable(name, text, error) from None
+        raise ValueError(
+            f"{name} {text!r:.80} cannot be read ({error!s:.80}); {_EXAMPLE}"
+        ) from None
 
 
 @functools.cache
@@ -76,8 +78,6 @@ def check(text: str, name: str, kind: Kind) -> None:
         if answer.shape != argument.shape:
             raise ValueError(f"it gives shape {answer.shape} for {argument.shape}")
     except Exception as error:
-        raise _unreadable(name, text, f"not {kind.value}: {error}") from None
-
-
-def _unreadable(name: str, text: str, why: object) -> ValueError:
-    return ValueError(f"{name} {text!r:.80} cannot be read ({why!s:.200}); {_EXAMPLE}")
+        raise ValueError(
+            f"{name} must be {kind.value}; got {text!r:.80} ({error!s:.80})"
+        ) from None
