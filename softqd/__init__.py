@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [  # pyright: ignore[reportUnsupportedDunderAll] (knows the star's names)
+__all__ = [
     "Algorithm",
     "CheckpointError",
     "Circles",
@@ -67,8 +67,9 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll] (knows the star's nam
     "soft_qd_score",
     "squad_objective",
     "sweep",
-    *_ALGORITHMS,
 ]
+# Those of the star above; pyright and griffe know them from there.
+__all__.extend(_ALGORITHMS)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
