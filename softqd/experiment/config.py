@@ -94,7 +94,7 @@ def from_file(path: str | Path) -> Config:
         config = tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise ConfigError(f"there is no configuration {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}") from None
     for table in config:
         if table not in _TABLES:
@@ -108,7 +108,10 @@ def from_file(path: str | Path) -> Config:
                 f"{path}: there must be a table [{table}] with a name; a run started "
                 "from Python cannot be repeated from its config.toml"
             )
-    run = {"seed": 0, "log_every": 10, "cells": 512, **config.get("run", {})}
+    given = config.get("run", {})
+    if not isinstance(given, dict):
+        raise ConfigError(f"{path}: run must be a table [run]; got {given!r:.80}")
+    run = {"seed": 0, "log_every": 10, "cells": 512, **given}
     for key, value in run.items():
         see = f"[run] knows {', '.join(RUN_KEYS)}"
         if key not in RUN_KEYS:

@@ -243,6 +243,13 @@ def test_unknown_names():
     ("text", "message"),
     [
         ("problem = ", "is not a TOML file"),
+        ("problem = " + 2000 * "[", "is not a TOML file"),
+        ("seed = " + 5000 * "9", "is not a TOML file"),
+        ("run = 5\n[problem]\nname='arm'\n[algorithm]\nname='squad'", "run must be a"),
+        (
+            "[problem]\nname='arm'\nnum_joints={a=1}\n[algorithm]\nname='squad'",
+            "num_joints must be a whole number; got {'a': 1}",
+        ),
         (
             "[problem]\nname='arm'\n[algorithm]\nname='squad'\n[extra]",
             "unknown table 'extra'",
