@@ -1,8 +1,8 @@
 """Test with the lowest versions that pyproject.toml allows, on several Pythons.
 
 ``python scripts/oldest.py FOLDER PYTHON...`` (``make oldest``) makes an environment per
-Python in a folder. A Python is a command or a path; one that is not there is left out,
-and said.
+Python in a folder. A Python is a command or a path; one that is not on the path or
+among pyenv's is left out, and the last lines say which were tried and which not.
 """
 
 import os
@@ -22,8 +22,8 @@ TESTS = [
     "tests/algorithms",
     "tests/experiment/test_result.py",
     "tests/metrics/test_statistics.py",
-    "tests/report/test_page.py",
-    "tests/report/test_plots.py",
+    "tests/page/test_report.py",
+    "tests/plot",
 ]
 
 
@@ -32,11 +32,11 @@ def main(folder: Path, pythons: list[str]) -> None:
     outcomes = {}
     for python in pythons:
         path = find(python)
-        outcomes[python] = try_on(path, folder / Path(python).name) if path else None
-    for python, passed in outcomes.items():
-        print(python, {None: "is not there", True: "passed", False: "FAILED"}[passed])
-    tried = [passed for passed in outcomes.values() if passed is not None]
-    sys.exit(0 if tried and all(tried) else 1)
+        outcomes[python] = path and try_on(path, folder / Path(python).name)
+    for python, outcome in outcomes.items():
+        print(f"{python}: {outcome or 'not tried: it is not on this machine'}")
+    tried = [outcome for outcome in outcomes.values() if outcome]
+    sys.exit(0 if tried and all("passed" in outcome for outcome in tried) else 1)
 
 
 def find(python: str) -> str | None:
@@ -50,29 +50,44 @@ def find(python: str) -> str | None:
     return None
 
 
-def try_on(python: str, environment: Path) -> bool:
-    """Install the lowest versions that have wheels for this Python, and test."""
+def try_on(python: str, environment: Path) -> str:
+    """What came of `install` and `test`."""
+    try:
+        install(python, environment)
+        test(environment)
+    except subprocess.CalledProcessError as error:
+        return f"FAILED ({python}): {error}"
+    return f"passed ({python})"
+
+
+def install(python: str, environment: Path) -> None:
+    """Install the lowest versions that have wheels for this Python."""
     inside = str(environment / "bin" / "python")
-    install = [*uv("pip", "install", "--quiet", "--python", inside)]
+    add = uv("pip", "install", "--quiet", "--python", inside)
     lowest = ["--resolution", "lowest-direct", "--only-binary", ":all:"]
     lowest += ["--no-binary", "softqd"]  # ours alone is built
     call(*uv("venv", "--quiet", "--clear", "--python", python, str(environment)))
-    call(*install, *lowest, "--editable", str(ROOT))
+    call(*add, *lowest, "--editable", str(ROOT))
     # The tools must not replace what is tried with newer versions.
     kept = environment / "lowest.txt"
     freeze = uv("pip", "freeze", "--exclude-editable", "--python", inside)
     kept.write_text(
         subprocess.run(freeze, check=True, capture_output=True, text=True).stdout
     )
-    call(*install, "--constraints", str(kept), *TOOLS)
+    call(*add, "--constraints", str(kept), *TOOLS)
     call(inside, "--version")
     call(*uv("pip", "list", "--quiet", "--python", inside))
+
+
+def test(environment: Path) -> None:
+    """Run the tests that `TESTS` names."""
+    inside = str(environment / "bin" / "python")
     # Old libraries warn of what newer ones, below them, will do away with.
     quiet = ["-W", "ignore::DeprecationWarning"]
     jobs = ["-n", os.environ.get("JOBS", "2"), "--dist", "loadfile"]
     marked = ["-m", "not (slow or networks)"]
     command = [inside, "-m", "pytest", "-q", *jobs, *quiet, *marked, *TESTS]
-    return subprocess.run(command, cwd=ROOT).returncode == 0
+    subprocess.run(command, cwd=ROOT, check=True)
 
 
 def uv(*arguments: str) -> list[str]:

@@ -13,16 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from softqd import metrics, problems
-from softqd.algorithms import (
-    cma_maega,
-    cma_mega,
-    dns,
-    dns_g,
-    ga_me,
-    sep_cma_mae,
-    squad,
-    squad_published,
-)
+from softqd.algorithms import *  # noqa: F403 (every one of them)
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.files.readers import load_population
 from softqd.experiment.loop import NonFiniteError
@@ -40,6 +31,7 @@ from softqd.metrics import (
 )
 from softqd.objective import squad_objective
 from softqd.ops.circles import Circles, render_circles
+from softqd.registry import ALGORITHMS as _ALGORITHMS
 from softqd.types import Algorithm, Evaluation, Population, Problem
 
 if TYPE_CHECKING:
@@ -60,12 +52,7 @@ __all__ = [
     "Result",
     "Sweep",
     "behavior_value",
-    "cma_maega",
-    "cma_mega",
     "compare",
-    "dns",
-    "dns_g",
-    "ga_me",
     "load",
     "load_comparison",
     "load_population",
@@ -77,13 +64,12 @@ __all__ = [
     "render_circles",
     "run",
     "select",
-    "sep_cma_mae",
     "soft_qd_score",
-    "squad",
     "squad_objective",
-    "squad_published",
     "sweep",
 ]
+# Those of the star above; pyright and griffe know them from there.
+__all__.extend(_ALGORITHMS)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from softqd import algorithms, problems
-from softqd.networks._targets import NAMES as TARGET_NAMES
 
-PROBLEMS: dict[str, Callable] = {
-    "arm": problems.arm,
-    "faces": problems.faces,
-    "image_composition": problems.image_composition,
-    "latent_space": problems.latent_space,
-    "linear_projection": problems.linear_projection,
-    "sphere": problems.sphere,
-}
 
-ALGORITHMS: dict[str, Callable] = {
-    "cma_maega": algorithms.cma_maega,
-    "cma_mega": algorithms.cma_mega,
-    "dns": algorithms.dns,
-    "dns_g": algorithms.dns_g,
-    "ga_me": algorithms.ga_me,
-    "sep_cma_mae": algorithms.sep_cma_mae,
-    "squad": algorithms.squad,
-    "squad_published": algorithms.squad_published,
-}
+def _factories(room: ModuleType) -> dict[str, Callable]:
+    """The functions that a room shows, by their names."""
+    return {n: f for n, f in vars(room).items() if inspect.isfunction(f)}
 
-# Defaults of arguments that are objects, as configurations spell them.
-DEFAULT_TEXTS: dict[str, dict[str, Any]] = {
-    name: {"optimizer": "adam(0.05)"}
-    for name in ("cma_maega", "cma_mega", "squad_published")
-}
 
-# Settings that are the path of a file or folder, and names that may stand there too.
-FILE_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
-    "faces": {"weights": ()},
-    "image_composition": {"target": TARGET_NAMES},
-    "latent_space": {"generator": (), "scorer": ()},
-}
-
-# What to type for settings without a default, as an example.
-EXAMPLE_TEXTS: dict[str, dict[str, str]] = {
-    "latent_space": {
-        "prompt": "a photo of a pirate",
-        "pairs": "a young pirate | an old pirate; a sad pirate | a happy pirate",
-    },
-}
+PROBLEMS = _factories(problems)
+ALGORITHMS = _factories(algorithms)
 
 
 class Preset(NamedTuple):
@@ -98,42 +67,38 @@ def _published(
         ga: iso_sigma, line_sigma, step_size.
         dns_step: step_size of DNS-G.
     """
-    branching = {"signed_quality": True, **_PYRIBS}
+    adam, sigma, rate = (f"adam({maega[0]})", *maega[1:])
+    soft = {"optimizer": adam, "sigma0": sigma, "learning_rate": rate}
+    signed = {"signed_quality": True, **_PYRIBS}
+    variation = dict(zip(("iso_sigma", "line_sigma", "step_size"), ga, strict=True))
     return {
         "squad": {},
         "squad_published": {"gamma_sq": gamma_sq},
-        "cma_mega": {
-            "optimizer": f"adam({mega[0]})",
-            "sigma0": mega[1],
-            **branching,
-        },
-        "cma_maega": {
-            "optimizer": f"adam({maega[0]})",
-            "sigma0": maega[1],
-            "learning_rate": maega[2],
-            **branching,
-        },
+        "cma_mega": {"optimizer": f"adam({mega[0]})", "sigma0": mega[1], **signed},
+        "cma_maega": {**soft, **signed},
         "sep_cma_mae": {"sigma0": mae[0], "learning_rate": mae[1], **_PYRIBS},
-        "ga_me": {
-            "iso_sigma": ga[0],
-            "line_sigma": ga[1],
-            "step_size": ga[2],
-            **_CELLS,
-        },
+        "ga_me": {**variation, **_CELLS},
         "dns": {},
         "dns_g": {"step_size": dns_step},
     }
 
 
+def _linear_projection(dim: int, *tuned: Any) -> Preset:
+    return Preset(
+        f"Linear Projection, {dim} behavior dimensions (published settings)",
+        "linear_projection",
+        {"behavior_dim": dim},
+        _published(*tuned),
+        budgets=_BUDGETS,
+    )
+
+
 # Sizes of the published runs on Latent Space Illumination, and their iterations.
+_FEW = {"population_size": 256, "batch_size": 8}
 _FINE = {"cells": 40_000, "batch_size": 16}
 _LSI_SIZES: dict[str, dict[str, Any]] = {
-    "squad": {"population_size": 256, "batch_size": 8},
-    "squad_published": {
-        "population_size": 256,
-        "batch_size": 8,
-        "optimizer": "adam(0.1)",
-    },
+    "squad": _FEW,
+    "squad_published": {**_FEW, "optimizer": "adam(0.1)"},
     "cma_mega": {"num_emitters": 1, **_FINE},
     "cma_maega": {"num_emitters": 1, **_FINE},
     "sep_cma_mae": {"num_emitters": 1, **_FINE},
@@ -160,34 +125,18 @@ def _lsi(about: str, gamma_sq: float, prompt: str, pairs: list[str]) -> Preset:
     )
 
 
+_COARSE = {"cells": 1000, "batch_size": 16}
+_IC_SMALL = {"population_size": 128, "batch_size": 32}
 # The paper's section "Hyperparameters", confirmed by its released settings.
 PRESETS: dict[str, Preset] = {
-    "lp-easy": Preset(
-        "Linear Projection, 4 behavior dimensions (published settings)",
-        "linear_projection",
-        {"behavior_dim": 4},
-        _published(
-            0.1, (0.5, 2.0), (0.05, 0.5, 0.01), (2.0, 0.05), (2.0, 0.2, 0.1), 0.1
-        ),
-        budgets=_BUDGETS,
+    "lp-easy": _linear_projection(
+        4, 0.1, (0.5, 2.0), (0.05, 0.5, 0.01), (2.0, 0.05), (2.0, 0.2, 0.1), 0.1
     ),
-    "lp-medium": Preset(
-        "Linear Projection, 8 behavior dimensions (published settings)",
-        "linear_projection",
-        {"behavior_dim": 8},
-        _published(
-            0.5, (0.1, 10.0), (0.05, 10.0, 0.01), (5.0, 0.01), (2.0, 0.1, 0.1), 0.1
-        ),
-        budgets=_BUDGETS,
+    "lp-medium": _linear_projection(
+        8, 0.5, (0.1, 10.0), (0.05, 10.0, 0.01), (5.0, 0.01), (2.0, 0.1, 0.1), 0.1
     ),
-    "lp-hard": Preset(
-        "Linear Projection, 16 behavior dimensions (published settings)",
-        "linear_projection",
-        {"behavior_dim": 16},
-        _published(
-            1.0, (0.1, 10.0), (0.05, 0.5, 0.01), (2.0, 0.01), (0.5, 0.3, 0.1), 0.1
-        ),
-        budgets=_BUDGETS,
+    "lp-hard": _linear_projection(
+        16, 1.0, (0.1, 10.0), (0.05, 0.5, 0.01), (2.0, 0.01), (0.5, 0.3, 0.1), 0.1
     ),
     "ic": Preset(
         "Image Composition, 1024 circles repaint Vermeer (published settings)",
@@ -203,14 +152,7 @@ PRESETS: dict[str, Preset] = {
         "Image Composition, 128 circles and a portrait that comes along",
         "image_composition",
         {"num_circles": 128},
-        {
-            "squad": {"population_size": 128, "batch_size": 32},
-            "squad_published": {
-                "gamma_sq": 1.0,
-                "population_size": 128,
-                "batch_size": 32,
-            },
-        },
+        {"squad": _IC_SMALL, "squad_published": {"gamma_sq": 1.0, **_IC_SMALL}},
         iterations=300,
         cells=1024,
         budgets={"squad": 529},
@@ -248,27 +190,16 @@ PRESETS: dict[str, Preset] = {
         # As published for Latent Space Illumination, except gamma_sq, the number of
         # cells, and GA-ME's noise, which has the published length in 512 dimensions.
         {
-            "squad": {"population_size": 256, "batch_size": 8},
-            "squad_published": {
-                "gamma_sq": 0.1,
-                "population_size": 256,
-                "batch_size": 8,
-                "optimizer": "adam(0.1)",
-            },
+            "squad": _FEW,
+            "squad_published": {"gamma_sq": 0.1, **_FEW, "optimizer": "adam(0.1)"},
             "ga_me": {
-                "cells": 1000,
-                "batch_size": 16,
-                "start_size": 32,
                 "iso_sigma": 0.04,
                 "line_sigma": 0.2,
                 "step_size": 0.05,
+                "start_size": 32,
+                **_COARSE,
             },
-            "cma_mega": {
-                "cells": 1000,
-                "num_emitters": 1,
-                "batch_size": 16,
-                "sigma0": 0.01,
-            },
+            "cma_mega": {"sigma0": 0.01, "num_emitters": 1, **_COARSE},
         },
         iterations=175,
         budgets={"cma_mega": 3000, "ga_me": 3000, "squad": 307},

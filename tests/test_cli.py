@@ -163,6 +163,9 @@ def test_list_names_everything(capsys):
         (["run", "lp-esy"], "unknown problem 'lp-esy'; did you mean 'lp-easy'"),
         (["run", "lp-easy", "--algorithm", "sqad"], "did you mean 'squad'"),
         (["run", "lp-easy", "--set", "gama=1"], "unknown setting 'gama'"),
+        (["run", "lp-easy", "--set", "solution_dim=0"], "at least 1; got 0"),
+        (["run", "arm", "--set", f"population_size={10**12}"], "and 1000000000; got"),
+        (["run", "arm", "--set", "optimizer=chain(1)"], "'chain(1)' cannot be read"),
         (["run", "lp-easy", "--iterations", "many"], "'--iterations'"),
         (["run", "lp-easy", "--seeed", "1"], "No such option"),
         (["run"], "Missing argument"),
@@ -178,6 +181,18 @@ def test_wrong_usage_is_one_line_and_status_2(
     monkeypatch.chdir(tmp_path)
     assert message in complaint(capsys, *arguments)
     assert not (tmp_path / "runs").exists()
+
+
+def test_sizes_that_overflow_are_bad_input(capsys, tmp_path, monkeypatch):
+    """As a product of two settings may, while a run begins."""
+
+    def overflow(*args, **kwargs):
+        np.int32(2**40)
+
+    monkeypatch.setattr("softqd.experiment.folder.run", overflow)
+    line = complaint(capsys, *SMALL_RUN, "--out", tmp_path / "large")
+    assert "a number is too large" in line
+    assert "give smaller settings" in line
 
 
 def test_existing_folder_needs_resume(capsys, folder):

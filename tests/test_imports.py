@@ -12,15 +12,16 @@ import softqd
 ROOT = Path(softqd.__file__).parent
 ALLOWED = {
     "types": set(),
+    "settings": set(),
     "ops": {"types"},
     "objective": {"types", "ops"},
     "cache": {"ops"},
     "metrics": {"types", "ops", "cache"},
     "networks": {"types", "ops", "cache"},
-    "problems": {"types", "ops", "networks"},
-    "algorithms": {"types", "ops", "objective", "cache"},
+    "problems": {"types", "settings", "ops", "networks"},
+    "algorithms": {"types", "settings", "ops", "objective", "cache"},
     "registry": {"problems", "algorithms", "metrics", "types", "networks"},
-    "experiment": {"types", "ops", "registry", "metrics"},
+    "experiment": {"types", "settings", "ops", "registry", "metrics"},
     "interop": {"types", "ops", "experiment", "metrics"},
     "plot": {"types", "ops", "metrics", "registry", "experiment"},
     "page": {"types", "ops", "metrics", "registry", "experiment", "plot"},
@@ -28,7 +29,10 @@ ALLOWED = {
     "cli": {"registry", "metrics", "networks", "experiment", "plot", "page", "paper"},
 }
 # Nothing here touches files, the network, other processes or clocks.
-PURE = ("types", "ops", "objective", "metrics", "problems", "algorithms", "registry")
+PURE = (
+    *("types", "settings", "ops", "objective", "metrics", "problems", "algorithms"),
+    "registry",
+)
 WORLD = {
     *("http", "io", "os", "pathlib", "shutil", "socket", "subprocess", "tarfile"),
     *("tempfile", "threading", "time", "urllib", "zipfile"),
@@ -148,8 +152,18 @@ def test_plot_is_there_when_it_is_used_and_not_before():
 # Inside of experiment/: a file, or folder, imports only those before it.
 ORDER = {
     "experiment": (
-        *("words", "reporter", "own", "watch", "files", "checkpoint", "config"),
-        *("result", "program", "loop", "drive", "progress", "live", "run", "folder"),
+        *("words", "reporter", "own", "watch", "files", "checkpoint", "expressions"),
+        *(
+            "config",
+            "result",
+            "program",
+            "loop",
+            "drive",
+            "progress",
+            "live",
+            "run",
+            "folder",
+        ),
         "many",
     ),
     "experiment.many": (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from softqd.types import Algorithm, Problem
+from softqd.types import Algorithm, Population, Problem
 
 _Parts = TypeVar("_Parts", bound=tuple)
 
@@ -41,3 +42,9 @@ def assemble(
         name=name,
         settings=settings,
     )
+
+
+def everyone(problem: Problem, state: Any) -> Population:
+    """The answer of a state whose rows all hold solutions."""
+    occupied = jnp.ones(state.quality.shape, bool)
+    return Population(state.solutions, state.quality, state.behavior, occupied)

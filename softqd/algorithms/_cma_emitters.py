@@ -41,6 +41,8 @@ def search_of(settings: dict[str, Any]) -> Search:
     search = picked(Search, {**settings, "rules": rules, "thresholds": soft})
     check_count("num_emitters", search.num_emitters, 1)
     check_count("batch_size", search.batch_size, 2)
+    num_children = search.num_emitters * search.batch_size
+    check_count("num_emitters times batch_size", num_children, 2)
     emitters.check_rules(rules.ranker, rules.selection, rules.restart)
     if is_concrete(search.sigma0) and not search.sigma0 > 0:
         raise ValueError(f"sigma0 must be positive; got {search.sigma0!r}")

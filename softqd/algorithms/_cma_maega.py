@@ -13,6 +13,7 @@ from jaxtyping import Array
 from softqd.algorithms._arborescence import arborescence
 from softqd.algorithms._assembly import given
 from softqd.algorithms._cells import CELLS
+from softqd.settings import spelled
 from softqd.types import Algorithm, Problem
 
 
@@ -25,7 +26,7 @@ def cma_maega(
     num_emitters: int = 15,
     batch_size: int = 36,
     sigma0: float = 1.0,
-    optimizer: optax.GradientTransformation = optax.adam(0.05),  # noqa: B008 (pure)
+    optimizer: optax.GradientTransformation = spelled(optax.adam, 0.05),
     learning_rate: float = 0.01,
     threshold_floor: float = 0.0,
     ranker: str = "improvement",

@@ -12,6 +12,7 @@ from jaxtyping import Array
 from softqd.algorithms._arborescence import arborescence
 from softqd.algorithms._assembly import given
 from softqd.algorithms._cells import CELLS
+from softqd.settings import spelled
 from softqd.types import Algorithm, Problem
 
 
@@ -24,7 +25,7 @@ def cma_mega(
     num_emitters: int = 15,
     batch_size: int = 36,
     sigma0: float = 1.0,
-    optimizer: optax.GradientTransformation = optax.adam(0.05),  # noqa: B008 (pure)
+    optimizer: optax.GradientTransformation = spelled(optax.adam, 0.05),
     ranker: str = "two_stage",
     selection: str = "filter",
     restart: str | int = "no_improvement",

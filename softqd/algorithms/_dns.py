@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from softqd.algorithms._assembly import assemble, given, picked
+from softqd.algorithms._assembly import assemble, everyone, given, picked
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import evaluation
 from softqd.ops.bounds import reflected
@@ -22,7 +22,7 @@ from softqd.ops.checks import check_count, rows_finite
 from softqd.ops.novelty import dominated_novelty
 from softqd.ops.transforms import behavior_transform
 from softqd.ops.variation import gradient_step, iso_line
-from softqd.types import Algorithm, Evaluation, Key, Population, Problem
+from softqd.types import Algorithm, Evaluation, Key, Problem
 
 
 class DnsState(NamedTuple):
@@ -140,7 +140,7 @@ def _assembled(name: str, problem: Problem, settings: dict[str, Any]) -> Algorit
     """`dns`, or `dns_g` with its two settings more."""
     for setting in ("population_size", "batch_size", "num_neighbors"):
         check_count(setting, settings[setting], 1)
-    how = (_init, _step, _population)
+    how = (_init, _step, everyone)
     return assemble(name, problem, settings, picked(Parts, settings), *how)
 
 
@@ -188,11 +188,6 @@ def _children(
     elders = parents(keys[3], parts.grad_batch_size)
     moved = gradient_step(problem, elders, keys[4], parts.step_size)
     return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), varied, moved)
-
-
-def _population(problem: Problem, state: DnsState) -> Population:
-    occupied = jnp.ones(state.quality.shape, bool)
-    return Population(state.solutions, state.quality, state.behavior, occupied)
 
 
 def _compete(

@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from softqd.algorithms._assembly import assemble, everyone, given
 from softqd.algorithms._bandwidth import (
     Bandwidth,
     coordinates,
@@ -51,7 +51,7 @@ from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.level import first_level
 from softqd.ops.transforms import is_outside
-from softqd.types import Algorithm, Evaluation, Key, Population, Problem
+from softqd.types import Algorithm, Evaluation, Key, Problem
 
 # Iterations that schedules take a run for whose length is not known.
 HORIZON = 1000
@@ -164,7 +164,7 @@ def squad(
         >>> int(info.evaluations)  # and four children
         36
     """
-    settings = {k: v for k, v in locals().items() if k != "problem"}
+    settings = given(locals())
     _check_settings(settings)
     others = min(num_neighbors, population_size - 1)
     steered = gamma_sq is None
@@ -178,45 +178,24 @@ def squad(
         pace=steered_pace(),
         steps=measured_steps() if optimizer is None else optimizer_steps(optimizer),
     )
-    return assemble(problem, parts, settings)
+    how = (_init, _step, everyone)
+    algorithm = assemble("squad", problem, settings, parts, *how)
+    return algorithm._replace(plan=lambda *limits: _plan(parts, problem, *limits))
 
 
-def assemble(problem: Problem, parts: Parts, settings: dict[str, Any]) -> Algorithm:
-    """The algorithm that is made of these parts."""
-
-    def init(problem: Problem, key: Key, solutions: PyTree | None = None) -> SquadState:
-        return _init(parts, problem, key, solutions)
-
-    def step(problem: Problem, state: SquadState) -> tuple[SquadState, SquadInfo]:
-        return _step(parts, problem, state)
-
-    def plan(state, num_iterations, max_evaluations):
-        """Tell the state how long the run will be."""
-        horizon = num_iterations
-        if max_evaluations is not None:
-            cost = _evaluations(parts, problem, bool(state.steps))
-            spare = (max_evaluations - state.init_evaluations) // cost
-            horizon = spare if horizon is None else jnp.minimum(horizon, spare)
-        horizon = state.horizon if horizon is None else horizon
-        return state._replace(horizon=jnp.full_like(state.horizon, horizon))
-
-    def population(state: SquadState) -> Population:
-        occupied = jnp.ones(state.quality.shape, bool)
-        return Population(state.solutions, state.quality, state.behavior, occupied)
-
-    return Algorithm(
-        init=Partial(init, problem),
-        step=Partial(step, problem),
-        population=population,
-        problem=problem,
-        name="squad",
-        settings=settings,
-        plan=plan,
-    )
+def _plan(parts: Parts, problem: Problem, state: SquadState, iterations, evaluations):
+    """Tell the state how long the run will be."""
+    horizon = iterations
+    if evaluations is not None:
+        cost = _evaluations(parts, problem, bool(state.steps))
+        spare = (evaluations - state.init_evaluations) // cost
+        horizon = spare if horizon is None else jnp.minimum(horizon, spare)
+    horizon = state.horizon if horizon is None else horizon
+    return state._replace(horizon=jnp.full_like(state.horizon, horizon))
 
 
 def _init(
-    parts: Parts, problem: Problem, key: Key, solutions: PyTree | None
+    parts: Parts, problem: Problem, key: Key, solutions: PyTree = None
 ) -> SquadState:
     n, m = parts.population_size, parts.batch_size
     key, sample_key, evaluate_key, steps_key, leave_key = jax.random.split(key, 5)

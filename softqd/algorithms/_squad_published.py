@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from softqd.algorithms._assembly import assemble, everyone, given
 from softqd.algorithms._bandwidth import mean_overlap
 from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
@@ -29,7 +29,8 @@ from softqd.ops.transforms import (
     is_outside,
     transform_function,
 )
-from softqd.types import Algorithm, Key, Population, Problem
+from softqd.settings import spelled
+from softqd.types import Algorithm, Key, Problem
 
 # The two bandwidth rules of the authors' program: from behaviors to gamma_sq.
 BANDWIDTH_RULES: dict[str, Callable] = {
@@ -83,7 +84,7 @@ def squad_published(
     population_size: int = 1024,
     batch_size: int = 64,
     num_neighbors: int = 15,
-    optimizer: optax.GradientTransformation = optax.adam(0.05),  # noqa: B008 (pure)
+    optimizer: optax.GradientTransformation = spelled(optax.adam, 0.05),
     transform: str | Callable = "logit",
     repulsion_weight: float | optax.Schedule = 0.5,
     protect_quality: bool = False,
@@ -136,32 +137,16 @@ def squad_published(
         >>> int(info.evaluations)
         64
     """
-    given = {k: v for k, v in locals().items() if k != "problem"}
-    settings = Settings(**given)
+    arguments = given(locals())
+    settings = Settings(**arguments)
     _check_settings(settings)
 
-    def init(problem, key, solutions=None):
-        return _init(settings, problem, key, solutions)
-
-    def step(problem, state):
-        return _step(settings, problem, state)
-
-    def population(state: SquadPublishedState) -> Population:
-        occupied = jnp.ones(state.quality.shape, bool)
-        return Population(state.solutions, state.quality, state.behavior, occupied)
-
-    return Algorithm(
-        init=Partial(init, problem),
-        step=Partial(step, problem),
-        population=population,
-        problem=problem,
-        name="squad_published",
-        settings=given,
-    )
+    how = (_init, _step, everyone)
+    return assemble("squad_published", problem, arguments, settings, *how)
 
 
 def _init(
-    settings: Settings, problem: Problem, key: Key, solutions: PyTree | None
+    settings: Settings, problem: Problem, key: Key, solutions: PyTree = None
 ) -> SquadPublishedState:
     n, m = settings.population_size, settings.batch_size
     key, sample_key, evaluate_key = jax.random.split(key, 3)

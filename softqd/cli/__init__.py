@@ -61,6 +61,9 @@ def invoke(arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         _complain(str(error))
         return 2
+    except OverflowError as error:  # sizes whose product no array can have
+        _complain(f"a number is too large ({error}); give smaller settings")
+        return 2
     except (ArithmeticError, RuntimeError, MemoryError) as error:
         _complain(f"the run failed: {error}")
         return 1

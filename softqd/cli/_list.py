@@ -27,8 +27,9 @@ def list_names() -> None:
     ):
         rows = Table("name", "settings and defaults", title=title, title_justify="left")
         for name in known:
-            wanted = dict.fromkeys(config.required_of(table, name), "...")
-            defaults = config.defaults_of(table, name)
+            settings = config.settings_of(table, name)
+            wanted = {k: "..." for k, s in settings.items() if s.is_required}
+            defaults = {k: s.default for k, s in settings.items() if k not in wanted}
             rows.add_row(name, _settings_text(wanted | defaults))
         Console().print(rows)
     Console().print(

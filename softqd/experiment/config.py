@@ -2,40 +2,42 @@
 
 A configuration is a plain dictionary of three tables, ``problem``, ``algorithm`` and
 ``run``, as in ``config.toml``. Settings of problem and algorithm are the arguments of
-their factories, with types checked against the signature. Optimizers and schedules are
-spelled as calls of optax functions, ``adam(0.05)``, with nothing else allowed.
+their factories, as `softqd.settings` describes them.
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
+import sys
 import tomllib
-import types
-import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import optax
 
-from softqd import registry
+from softqd import registry, settings
+from softqd.experiment import expressions
 from softqd.experiment.own import is_own, own_factory
 from softqd.registry import lookup, unknown_message
+from softqd.settings import NONE, PLAIN, Kind, Setting
 from softqd.types import Algorithm, Problem
 
 Config = dict[str, dict[str, Any]]
 RUN_KEYS = {
-    "seed": int,
-    "iterations": int,
-    "evaluations": int,
-    "max_seconds": float,
-    "log_every": int,
-    "cells": int,
-    "preset": str,
-    "init": str,
+    "seed": Kind.COUNT,
+    "iterations": Kind.COUNT,
+    "evaluations": Kind.COUNT,
+    "max_seconds": Kind.NUMBER,
+    "log_every": Kind.COUNT,
+    "cells": Kind.COUNT,
+    "preset": Kind.TEXT,
+    "init": Kind.TEXT,
 }
+_LARGEST = sys.float_info.max
+# What a factory raises where it cannot use its settings.
+_REFUSALS = (ValueError, TypeError, ArithmeticError, MemoryError)
+_TOO_LARGE = "there is not enough memory for this; give smaller settings"
 _TABLES = ("problem", "algorithm", "run", "versions")
 
 
@@ -92,7 +94,7 @@ def from_file(path: str | Path) -> Config:
         config = tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise ConfigError(f"there is no configuration {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}") from None
     for table in config:
         if table not in _TABLES:
@@ -106,14 +108,17 @@ def from_file(path: str | Path) -> Config:
                 f"{path}: there must be a table [{table}] with a name; a run started "
                 "from Python cannot be repeated from its config.toml"
             )
-    run = {"seed": 0, "log_every": 10, "cells": 512, **config.get("run", {})}
+    given = config.get("run", {})
+    if not isinstance(given, dict):
+        raise ConfigError(f"{path}: run must be a table [run]; got {given!r:.80}")
+    run = {"seed": 0, "log_every": 10, "cells": 512, **given}
     for key, value in run.items():
         see = f"[run] knows {', '.join(RUN_KEYS)}"
         if key not in RUN_KEYS:
             raise ConfigError(
                 f"{path}: {unknown_message('setting', key, RUN_KEYS, see)}"
             )
-        run[key] = _check_type(key, value, RUN_KEYS[key])
+        run[key] = _checked(key, value, Setting(frozenset([RUN_KEYS[key]])))
     tables = {"problem": config["problem"], "algorithm": config["algorithm"]}
     return complete({**tables, "run": run})
 
@@ -141,27 +146,26 @@ def complete_algorithm(
 
 def _complete_table(table: str, given: Mapping[str, Any]) -> dict[str, Any]:
     name = given["name"]
-    hints = _settings_of(table, name)
-    settings = defaults_of(table, name)
+    known = settings_of(table, name)
+    values = {k: s.default for k, s in known.items() if s.default is not None}
     for key, value in given.items():
         if key == "name":
             continue
-        if key not in hints:
-            raise ConfigError(_unknown_setting(name, key, hints))
-        settings[key] = _check_type(key, value, hints[key])
-    return {"name": name, **settings}
+        if key not in known:
+            raise ConfigError(_unknown_setting(name, key, known))
+        values[key] = _checked(key, value, known[key])
+    return {"name": name, **values}
 
 
-def _unknown_setting(name: str, key: str, hints: Mapping[str, Any]) -> str:
-    published = inspect.signature(registry.ALGORITHMS["squad_published"]).parameters
-    if name == "squad" and key in published:
+def _unknown_setting(name: str, key: str, known: Mapping[str, Setting]) -> str:
+    if name == "squad" and key in settings_of("algorithm", "squad_published"):
         return (
             f"squad has no setting {key!r}; the method of the published runs has: "
             '--algorithm squad_published, or name = "squad_published" under '
             "[algorithm]. A configuration of an earlier version with a gamma_sq is one "
             "of squad_published, without its line 'overlap'"
         )
-    return unknown_message("setting", key, hints, f"{name} takes {', '.join(hints)}")
+    return unknown_message("setting", key, known, f"{name} takes {', '.join(known)}")
 
 
 def with_settings(config: Config, assignments: list[str]) -> Config:
@@ -172,32 +176,49 @@ def with_settings(config: Config, assignments: list[str]) -> Config:
     Raises:
         ConfigError: If a name is unknown or ambiguous, or a value has the wrong type.
     """
-    hints = {t: _settings_of(t, config[t]["name"]) for t in ("problem", "algorithm")}
+    known = {t: settings_of(t, config[t]["name"]) for t in ("problem", "algorithm")}
     changed = {table: dict(values) for table, values in config.items()}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name:
             raise ConfigError(f"--set wants name=value; got {assignment!r}")
         table, _, key = name.rpartition(".")
-        tables = [t for t in hints if key in hints[t] and table in ("", t)]
+        tables = [t for t in known if key in known[t] and table in ("", t)]
         if not tables:
-            known = {**hints["problem"], **hints["algorithm"]}
             method = config["algorithm"]["name"]
-            raise ConfigError(_unknown_setting(method, name, known))
+            both = {**known["problem"], **known["algorithm"]}
+            raise ConfigError(_unknown_setting(method, name, both))
         if len(tables) > 1:
             raise ConfigError(
                 f"both problem and algorithm have {key!r}; write problem.{key}=... or "
                 f"algorithm.{key}=..."
             )
         (table,) = tables
-        value = parse_value(text)
-        if not isinstance(value, str) and _kinds(hints[table][key]) <= {str, "none"}:
-            value = text  # a prompt may be a number
-        files = registry.FILE_SETTINGS.get(config[table]["name"], {})
-        if key in files and value not in ("", "none", *files[key]):
-            value = _absolute(value)
-        changed[table][key] = value
+        changed[table][key] = _typed(text, known[table][key])
     return complete(changed)
+
+
+def _typed(text: str, setting: Setting) -> Any:
+    """What was typed for a setting, in the words of a configuration."""
+    value = parse_value(text)
+    if value is None and Kind.NONE in setting.kinds:
+        return NONE
+    if setting.kinds <= {Kind.TEXT, Kind.NONE} and not isinstance(value, str):
+        value = text  # a prompt may be a number
+    if setting.file is None or not isinstance(value, str):
+        return value
+    return value if value in ("", *setting.file.names) else _absolute(value)
+
+
+def parse_value(text: str) -> Any:
+    """A value typed on the command line: a literal, or text as it is."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
 
 
 def _absolute(text: str) -> str:
@@ -225,12 +246,11 @@ def build_problem(config: Config) -> Problem:
     Raises:
         ConfigError: If its factory refuses its settings, or gives something else.
     """
-    name, settings = _split(config["problem"])
-    _check_given("problem", name, settings)
+    name, arguments = _arguments("problem", config["problem"])
     try:
-        problem = _factory("problem", name)(**settings)
-    except (ValueError, TypeError) as error:
-        raise ConfigError(str(error)) from error
+        problem = _factory("problem", name)(**arguments)
+    except _REFUSALS as error:
+        raise ConfigError(str(error) or _TOO_LARGE) from error
     if not isinstance(problem, Problem):
         raise ConfigError(f"{name} must return a softqd.Problem; got {problem!r:.80}")
     return problem
@@ -250,30 +270,27 @@ def build_algorithm(
     Raises:
         ConfigError: If its factory refuses its settings or the problem.
     """
-    name, settings = _split(config["algorithm"])
-    _check_given("algorithm", name, settings)
+    name, arguments = _arguments("algorithm", config["algorithm"], number)
     try:
-        hints = _settings_of("algorithm", name)
-        arguments = {k: _realize(v, hints[k], number) for k, v in settings.items()}
         return _factory("algorithm", name)(problem, **arguments)
-    except (ValueError, TypeError) as error:
-        raise ConfigError(str(error)) from error
+    except _REFUSALS as error:
+        raise ConfigError(str(error) or _TOO_LARGE) from error
 
 
-def _split(table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    settings = {k: _from_text(v) for k, v in table.items() if k != "name"}
-    return table["name"], settings
-
-
-def _check_given(table: str, name: str, settings: Mapping[str, Any]) -> None:
-    """Refuse a configuration without a setting that has no default."""
-    missing = [key for key in required_of(table, name) if key not in settings]
+def _arguments(
+    table: str, given: Mapping[str, Any], number: Callable[[float], Any] = float
+) -> tuple[str, dict[str, Any]]:
+    """The name of a factory, and what it is called with."""
+    name = given["name"]
+    known = settings_of(table, name)
+    missing = [k for k, s in known.items() if s.is_required and k not in given]
     if missing:
-        examples = registry.EXAMPLE_TEXTS.get(name, {})
-        typed = (f'--set "{key}={examples.get(key, "VALUE")}"' for key in missing)
+        typed = (f'--set "{key}={known[key].example}"' for key in missing)
         raise ConfigError(
             f"{name} has no default for {' and '.join(missing)}; give {' '.join(typed)}"
         )
+    values = ((k, v) for k, v in given.items() if k != "name")
+    return name, {k: _realized(v, known[k], number) for k, v in values}
 
 
 def _factory(table: str, name: str) -> Callable:
@@ -283,181 +300,72 @@ def _factory(table: str, name: str) -> Callable:
     return lookup(table, name, known, "run 'softqd list' for all names")
 
 
-def _settings_of(table: str, name: str) -> dict[str, Any]:
-    factory = _factory(table, name)
-    parameters = inspect.signature(factory).parameters.items()
-    names = [
-        k for k, p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-    ]
-    hints = typing.get_type_hints(factory)
-    # A user's own factory need not have hints: then any plain value will do. What an
-    # algorithm takes first is the problem.
-    return {k: hints.get(k, Any) for k in names[table == "algorithm" :]}
+def settings_of(table: str, name: str) -> dict[str, Setting]:
+    """What can be set of a problem or an algorithm.
+
+    Args:
+        table: 'problem' or 'algorithm'.
+        name: A registered name, or ``module:factory``.
+
+    Raises:
+        ValueError: If there is no such name.
+    """
+    found = settings.settings_of(_factory(table, name))
+    # What an algorithm takes first is the problem.
+    return dict(list(found.items())[table == "algorithm" :])
 
 
-def required_of(table: str, name: str) -> list[str]:
-    """Settings that have no default."""
-    parameters = inspect.signature(_factory(table, name)).parameters
-    return [
-        key
-        for key in _settings_of(table, name)
-        if parameters[key].default is inspect.Parameter.empty
-    ]
-
-
-def defaults_of(table: str, name: str) -> dict[str, Any]:
-    """Defaults in the words of a configuration; None is spelled 'none'."""
-    texts = registry.DEFAULT_TEXTS.get(name, {}) if table == "algorithm" else {}
-    parameters = inspect.signature(_factory(table, name)).parameters
-    defaults = {
-        key: texts.get(key, _to_text(parameter.default))
-        for key, parameter in parameters.items()
-        if parameter.default is not parameter.empty
-    }
-    if is_own(name):  # defaults that a file cannot hold stay the factory's
-        plain = (bool, int, float, str)
-        defaults = {k: v for k, v in defaults.items() if isinstance(v, plain)}
-    return defaults
-
-
-def _to_text(value: Any) -> Any:
-    return "none" if value is None else value
-
-
-def _from_text(value: Any) -> Any:
-    return None if value == "none" else value
-
-
-def parse_value(text: str) -> Any:
-    """A value typed on the command line: a literal, or text as it is."""
-    words = {"true": True, "false": False, "none": "none"}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return _to_text(ast.literal_eval(text))
-    except (ValueError, SyntaxError):
-        return text
-
-
-def _kinds(hint: Any) -> set[Any]:
-    """What a type hint admits, in the words of a configuration."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return set().union(*map(_kinds, typing.get_args(hint)))
-    if hint is type(None):
-        return {"none"}
-    if hint in (int, float, bool, str):
-        return {hint}
-    if hint is Any:
-        return {bool, int, float, str, "none"}
-    is_transformation = isinstance(hint, type) and issubclass(
-        hint, optax.GradientTransformation
-    )
-    if is_transformation:
-        return {"optimizer"}
-    if typing.get_origin(hint) is Callable:
-        return {"schedule"}
-    return {"array"} if "Array" in str(hint) else set()
-
-
-def _check_type(name: str, value: Any, hint: Any) -> Any:
-    """Return the value in the type its argument wants.
+def _checked(name: str, value: Any, setting: Setting) -> Any:
+    """The value in the type its argument wants.
 
     Raises:
         ConfigError: If it has another type.
     """
-    kinds = _kinds(hint)
-    kind = type(value)
-    if value == "none" and "none" in kinds:
+    kinds, kind = setting.kinds, PLAIN.get(type(value))
+    if Kind.NONE in kinds and (value is None or value == NONE):
+        return NONE
+    if kind is Kind.TEXT and setting.call and (kind not in kinds or "(" in value):
+        try:
+            expressions.check(value, name, setting.call)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
         return value
-    if kind is int and float in kinds and int not in kinds:
-        return float(value)
     if kind in kinds:
         return value
-    if kind is str and kinds & {"optimizer", "schedule"}:
-        return _check_expression(name, value)
-    if kind is list and "array" in kinds and np.asarray(value).dtype.kind in "fi":
-        return [float(v) for v in value]
-    wanted = {
-        int: "a whole number",
-        float: "a number",
-        bool: "true or false",
-        str: "a text",
-        "none": "none",
-        "array": "a list of numbers",
-        "optimizer": "an optax optimizer such as adam(0.05)",
-        "schedule": "an optax schedule such as linear_schedule(1.0, 0.1, 1000)",
-    }
-    expected = ", or ".join(text for key, text in wanted.items() if key in kinds)
-    raise ConfigError(f"{name} must be {expected}; got {value!r}")
+    if kind is Kind.COUNT and Kind.NUMBER in kinds and abs(value) <= _LARGEST:
+        return float(value)
+    if isinstance(value, list) and Kind.NUMBERS in kinds:
+        numbers = _numbers(value)
+        if numbers is not None:
+            return numbers
+    wanted = setting.wanted or "left out: a configuration cannot hold it"
+    raise ConfigError(f"{name} must be {wanted}; got {value!r:.80}")
 
 
-def _check_expression(name: str, text: str) -> str:
-    evaluate_expression(text, name)
-    return text
+def _numbers(values: list[Any]) -> list[Any] | None:
+    """A list of numbers, or of lists of them; None if it is something else."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        return None
+    return array.astype(float).tolist() if array.dtype.kind in "iuf" else None
 
 
-def _realize(value: Any, hint: Any, number: Callable[[float], Any]) -> Any:
-    """Turn texts into optimizers and schedules, lists into arrays."""
+def _realized(value: Any, setting: Setting, number: Callable[[float], Any]) -> Any:
+    """What a factory is given: None, optimizers and schedules, arrays."""
+    if value == NONE and Kind.NONE in setting.kinds:
+        return None
     if isinstance(value, list):
         return np.asarray(value, dtype=np.float32)
     if isinstance(value, float):
         return number(value)
-    kinds = _kinds(hint)
-    if isinstance(value, str) and "(" in value and kinds & {"optimizer", "schedule"}:
-        return evaluate_expression(value, number=number)
+    if isinstance(value, str) and setting.call and "(" in value:
+        return expressions.evaluate(value, number=number)
     return value
 
 
 def expressions_of(config: Config) -> set[str]:
     """Settings of the algorithm that are spelled as calls of optax functions."""
-    settings = config["algorithm"]
-    hints = _settings_of("algorithm", settings["name"])
-    return {
-        key
-        for key, hint in hints.items()
-        if "(" in str(settings.get(key)) and _kinds(hint) & {"optimizer", "schedule"}
-    }
-
-
-def evaluate_expression(
-    text: str, name: str = "expression", number: Callable[[float], Any] = float
-) -> Any:
-    """Evaluate nested calls of optax functions with literal arguments.
-
-    Args:
-        text: As in ``adam(0.05)``.
-        name: For messages.
-        number: Called with every argument with a decimal point; its answer is used.
-
-    Raises:
-        ConfigError: If the text is anything else.
-
-    Examples:
-        >>> evaluate_expression("constant_schedule(0.5)")(0)
-        0.5
-    """
-    example = "write for example adam(0.05)"
-
-    def convert(node: ast.expr) -> Any:
-        if not isinstance(node, ast.Call):
-            value = ast.literal_eval(node)
-            return number(value) if isinstance(value, float) else value
-        function = getattr(node.func, "id", None)
-        if not function or function.startswith("_") or not hasattr(optax, function):
-            known = [n for n in dir(optax) if not n.startswith("_")]
-            wrong = ast.unparse(node.func)
-            raise ConfigError(unknown_message("optax function", wrong, known, example))
-        keywords = {k.arg: convert(k.value) for k in node.keywords if k.arg}
-        return getattr(optax, function)(*map(convert, node.args), **keywords)
-
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(tree, ast.Call):
-            raise ValueError("it is not a call")
-        return convert(tree)
-    except ConfigError:
-        raise
-    except (ValueError, SyntaxError, TypeError) as error:
-        raise ConfigError(
-            f"{name} {text!r} cannot be read ({error}); {example}"
-        ) from None
+    values = config["algorithm"]
+    known = settings_of("algorithm", values["name"])
+    return {k for k, s in known.items() if s.call and "(" in str(values.get(k))}

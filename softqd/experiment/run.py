@@ -183,7 +183,7 @@ def _check_arguments(seeds: list[int], limits: Limits, log_every: int) -> None:
     check_count("log_every", log_every, 1)
     for name in ("num_iterations", "max_evaluations"):
         if getattr(limits, name) is not None:
-            check_count(name, getattr(limits, name), 0)
+            check_count(name, getattr(limits, name), 0, np.inf)
     if limits.max_seconds is not None and not limits.max_seconds >= 0:
         raise ValueError(f"max_seconds must be at least 0; got {limits.max_seconds!r}")
     if limits == Limits():

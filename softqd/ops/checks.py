@@ -20,6 +20,9 @@ from softqd.types import Problem, check_evaluate
 
 # kDLCPU of the DLPack specification.
 _DLPACK_CPU = 1
+# Of anything that is counted: twice as many can be counted in 32 bits, and no more fit
+# a memory.
+MOST = 10**9
 
 
 def as_array(x: Any) -> Any:
@@ -54,11 +57,12 @@ def as_array(x: Any) -> Any:
         ) from None
 
 
-def check_count(name: str, value: Any, low: int, high: int | None = None) -> None:
+def check_count(name: str, value: Any, low: int, high: int | float = MOST) -> None:
     """Refuse a count that is not a whole number between ``low`` and ``high``."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_whole or value < low or (high is not None and value > high):
-        span = f"at least {low}" if high is None else f"between {low} and {high}"
+    if not is_whole or not low <= value <= high:
+        is_small = high >= MOST and not (is_whole and value > high)
+        span = f"at least {low}" if is_small else f"between {low} and {high}"
         raise ValueError(f"{name} must be a whole number {span}; got {value!r}")
 
 

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.ops import evaluation
 from softqd.ops.archive import CellArchive, Insertion, sample_elites
+from softqd.ops.checks import MOST
 from softqd.ops.cma_es import (
     CmaState,
     has_stopped,
@@ -150,7 +151,7 @@ def check_rules(ranker: Any, selection: Any, restart: Any) -> None:
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
     is_count = isinstance(restart, int) and not isinstance(restart, bool)
-    if restart not in RESTARTS and not (is_count and restart >= 1):
+    if restart not in RESTARTS and not (is_count and 1 <= restart <= MOST):
         raise ValueError(
             f"restart must be one of {', '.join(RESTARTS)}, or a number of iterations; "
             f"got {restart!r}"

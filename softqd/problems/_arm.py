@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from softqd.ops.checks import check_count
 from softqd.types import Evaluation, Problem
 
 
@@ -33,8 +34,7 @@ def arm(num_joints: int = 10, start_spread: float = 0.3) -> Problem:
         >>> float(quality), hand.tolist()
         (100.0, [1.0, 0.0])
     """
-    if num_joints < 1:
-        raise ValueError(f"num_joints must be at least 1; got {num_joints}")
+    check_count("num_joints", num_joints, 1)
 
     def evaluate(angles: Float[Array, " p"]) -> Evaluation:
         headings = jnp.cumsum(angles)

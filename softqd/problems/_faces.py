@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from softqd.networks.faces import FaceNetworks, load, paint, read
 from softqd.ops.checks import check_count
 from softqd.problems._latent_space import PENALTY, arc_distance, norm, to_unit_length
+from softqd.settings import FilePath
 from softqd.types import Evaluation, Problem
 
 BEHAVIORS = ("age (years)", "smile")
@@ -37,7 +38,7 @@ def faces(
     start: float = 0.5,
     truncation: float = 0.7,
     precision: str = "tf32",
-    weights: str | None = None,
+    weights: FilePath | None = None,
 ) -> Problem:
     """Portraits of one person: quality is likeness, behaviors are age and smile.
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
-from softqd.networks._targets import load_target
+from softqd.networks._targets import NAMES, load_target
 from softqd.ops.checks import check_count
 from softqd.ops.circles import Circles, render_circles
 from softqd.ops.nearest import mean_nearest_distance
 from softqd.ops.ssim import ssim
+from softqd.settings import File
 from softqd.types import Evaluation, Problem
 
 BEHAVIORS = (
@@ -39,7 +40,7 @@ _WINDOW = 5  # side of the SSIM window
 
 def image_composition(
     num_circles: int = 1024,
-    target: str | None = None,
+    target: Annotated[str, File(NAMES)] | None = None,
     size: int = 64,
     *,
     harmony: str = "published",

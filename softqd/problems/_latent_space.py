@@ -14,7 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,8 @@ from jaxtyping import Array, Float, PyTree
 
 from softqd.networks._latent_models import Generator, Scorer, load_models
 from softqd.ops.checks import check_count
-from softqd.problems._prompts import check_prompt, pair_name, read_pairs
+from softqd.problems._prompts import EXAMPLE_PAIRS, check_prompt, pair_name, read_pairs
+from softqd.settings import Example, FilePath
 from softqd.types import Evaluation, Problem
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
@@ -50,11 +51,11 @@ class _Arrays(NamedTuple):
 
 
 def latent_space(
-    generator: Generator | str | None = None,
-    scorer: Scorer | str | None = None,
+    generator: Generator | FilePath | None = None,
+    scorer: Scorer | FilePath | None = None,
     *,
-    prompt: str,
-    pairs: Sequence[tuple[str, str]] | str,
+    prompt: Annotated[str, Example("a photo of a pirate")],
+    pairs: Sequence[tuple[str, str]] | Annotated[str, Example(EXAMPLE_PAIRS)],
     num_starts: int = 64,
     truncation: float = 0.7,
     num_latents: int = 10_000,

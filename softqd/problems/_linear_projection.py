@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from softqd.ops.checks import check_count
 from softqd.ops.trigonometry import cos_2pi
 from softqd.types import Evaluation, Key, Problem
 
@@ -41,9 +42,9 @@ def linear_projection(behavior_dim: int = 4, solution_dim: int = 1024) -> Proble
         >>> float(quality), behavior.shape
         (100.0, (4,))
     """
-    worst = solution_dim * float(_rastrigin_at(-LIMIT))
 
     def quality(x: Float[Array, " p"]) -> Float[Array, ""]:
+        worst = solution_dim * float(_rastrigin_at(-LIMIT))
         centered = x - SHIFT
         # Two plain sums: XLA's CPU backend vectorizes them better than one of both.
         rastrigin = (centered**2).sum() + 10.0 * (
@@ -67,7 +68,9 @@ def chunked_problem(
     Raises:
         ValueError: If the chunks are not equal.
     """
-    if behavior_dim < 1 or solution_dim % behavior_dim:
+    check_count("behavior_dim", behavior_dim, 1)
+    check_count("solution_dim", solution_dim, 1)
+    if solution_dim % behavior_dim:
         raise ValueError(
             f"solution_dim must be a multiple of behavior_dim; got "
             f"solution_dim={solution_dim}, behavior_dim={behavior_dim}"

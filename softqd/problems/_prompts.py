@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+EXAMPLE_PAIRS = "a young pirate | an old pirate; a sad pirate | a happy pirate"
 _SPELLING = "write pairs as 'first | second; first | second'"
 
 

@@ -26,9 +26,9 @@ def sphere(behavior_dim: int = 2, solution_dim: int = 2048) -> Problem:
         >>> bool(abs(quality) < 1e-4)
         True
     """
-    worst = solution_dim * (LIMIT + SHIFT) ** 2
 
     def quality(x: Float[Array, " p"]) -> Float[Array, ""]:
+        worst = solution_dim * (LIMIT + SHIFT) ** 2
         return 100.0 - (100.0 / worst) * ((x - SHIFT) ** 2).sum()
 
     return chunked_problem("sphere", quality, behavior_dim, solution_dim)

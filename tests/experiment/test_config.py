@@ -1,3 +1,4 @@
+import random
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,10 @@ def test_settings_reach_their_argument(assignment, table, name, value):
         ("lsi", "scorer=1984", "{here}/1984"),
         ("lsi", "prompt=1984", "1984"),
         ("lsi", "prompt=me.png", "me.png"),
+        ("lsi", "prompt=none", "none"),  # a word: it must have a prompt
+        ("lsi", "prompt=True", "True"),
+        ("lsi", "generator=None", "none"),  # nothing: it may have no path
+        ("lsi", "generator=./none", "{here}/none"),
         ("lsi-faces", "weights=nets", "{here}/nets"),
     ],
 )
@@ -117,6 +122,17 @@ def test_paths_mean_the_same_from_everywhere(
         ("optimizer=adam(__import__('os'))", "unknown optax function '__import__'"),
         ("optimizer=adam(open)", "cannot be read"),
         ("optimizer=adam(nonsense=3)", "cannot be read"),
+        ("optimizer=adam(**{'b1': 0.5})", "unexpected keyword argument"),
+        ("optimizer=chain(1)", r"optimizer 'chain\(1\)' cannot be read"),
+        ("optimizer=MultiSteps(1,2)", "cannot be read"),
+        ("optimizer=constant_schedule(0.1)", "optimizer must be an optax optimizer"),
+        ("optimizer=adam('fast')", "optimizer must be an optax optimizer"),
+        ("optimizer=none", "optimizer must be an optax optimizer such as .* got None"),
+        ("repulsion_weight=adam(0.1)", "repulsion_weight must be an optax schedule"),
+        ("gamma_sq=constnt_schedule(1.0)", "did you mean 'constant_schedule'"),
+        ("gamma_sq=constant_schedule([1, 2])", "gamma_sq must be an optax schedule"),
+        ("gamma_sq=[[1], [2, 3]]", "gamma_sq must be a number, or a text, or a list"),
+        ("gamma_sq=1" + 400 * "0", "gamma_sq must be a number"),
     ],
 )
 def test_bad_settings(assignment, message):
@@ -145,7 +161,14 @@ def test_files_of_the_published_form_under_its_old_name(tmp_path, setting):
         ("gamma_sq=-1", "gamma_sq must be positive"),
         ("gamma_sq=close", "unknown gamma_sq rule 'close'"),
         ("transform=sqrt", "unknown transform 'sqrt'; use one of logit"),
+        ("gamma_sq={[]:1}", r"unknown gamma_sq rule '\{\[\]:1\}'"),
         ("behavior_dim=5", "solution_dim must be a multiple of behavior_dim"),
+        ("solution_dim=0", "solution_dim must be a whole number at least 1; got 0"),
+        (
+            "population_size=1000000000000",
+            "population_size .* between 2 and 10{9}; got",
+        ),
+        ("solution_dim=1" + 400 * "0", "solution_dim .* between 1 and 10{9}; got 10"),
     ],
 )
 def test_settings_the_factory_refuses(assignment, message):
@@ -153,6 +176,56 @@ def test_settings_the_factory_refuses(assignment, message):
     changed = config.with_settings(base, [assignment])
     with pytest.raises(ConfigError, match=message):
         config.build(changed)
+
+
+def test_lists_of_lists_reach_an_array():
+    found = config.from_name("arm", "cma_mega")
+    found = config.with_settings(found, ["centroids=[[0.25, 0.5], [1, 0]]", "cells=2"])
+    assert found["algorithm"]["centroids"] == [[0.25, 0.5], [1.0, 0.0]]
+    config.build(found)
+
+
+# Next to nothing, too much, and what looks like something else.
+ODD = [
+    *("", " ", "none", "True", "0", "-1", "nan", "-inf", "1e999", "1e-320", "0x10"),
+    *("9" * 30, "9" * 400, "9" * 5000, "0x" + "f" * 5000, "-" * 3000 + "1", "1j"),
+    *("[]", "{}", "()", "(1,)", "[1, 'a']", "[[1], [2, 3]]", "[" * 500, "(" * 500),
+    *("{[]: 1}", "...", "b'x'", "\0", "\ud800", "\n", "/", "~nobody/x", "[red]x"),
+    *("adam", "adam(", "adam()", "adam([1])", "chain()", "chain(1)", "chain(1, 2)"),
+    *("MultiSteps(1, 2)", "GradientTransformation(1, 2)", "polyak_sgd()", "adam(*[1])"),
+    *("masked(adam(0.1), 1)", "tree.map(1)", "contrib.muon(0.1)", "lambda: 0"),
+    *("constant_schedule('x')", "linear_schedule(1, 0, 0)", "join_schedules([1], [])"),
+]
+
+
+def odd_values(seed, num):
+    """Values that nobody would type, the same ones for a seed."""
+    rng = random.Random(seed)
+    around = ["{}", "{}", "[{}]", "({},)", "adam({})", "sgd(0.1, {})", "chain({})"]
+    for _ in range(num):
+        letters = rng.choices("0123456789.e-+[](){},:'naif *_=|", k=rng.randint(1, 9))
+        yield rng.choice(around).replace("{}", rng.choice([*ODD, "".join(letters)]))
+
+
+@pytest.mark.parametrize(
+    ("problem", "algorithm", "seed"),
+    [("arm", "squad_published", 0), ("arm", "cma_mega", 1), ("sphere", "squad", 2)],
+)
+def test_odd_values_are_taken_or_refused(problem, algorithm, seed):
+    """Never anything but a `ValueError`, whatever setting is given what."""
+    base = config.from_name(problem, algorithm)
+    if algorithm == "cma_mega":  # many cells take long to find
+        base = config.with_settings(base, ["cells=2"])
+    names = [k for t in ("problem", "algorithm") for k in base[t] if k != "name"]
+    refused = 0
+    for i, value in enumerate(odd_values(seed, 120)):
+        try:
+            config.build(
+                config.with_settings(base, [f"{names[i % len(names)]}={value}"])
+            )
+        except ValueError:
+            refused += 1
+    assert refused > 60
 
 
 def test_unknown_names():
@@ -170,6 +243,13 @@ def test_unknown_names():
     ("text", "message"),
     [
         ("problem = ", "is not a TOML file"),
+        ("problem = " + 2000 * "[", "is not a TOML file"),
+        ("seed = " + 5000 * "9", "is not a TOML file"),
+        ("run = 5\n[problem]\nname='arm'\n[algorithm]\nname='squad'", "run must be a"),
+        (
+            "[problem]\nname='arm'\nnum_joints={a=1}\n[algorithm]\nname='squad'",
+            "num_joints must be a whole number; got {'a': 1}",
+        ),
         (
             "[problem]\nname='arm'\n[algorithm]\nname='squad'\n[extra]",
             "unknown table 'extra'",

@@ -27,7 +27,7 @@ SIZES = {"population_size": 8, "batch_size": 4, "num_neighbors": 3, "cells": 8}
 
 
 def methods_of(algorithm, *points):
-    takes = configs.defaults_of("algorithm", algorithm)
+    takes = configs.settings_of("algorithm", algorithm)
     settings = [f"{key}={value}" for key, value in SIZES.items() if key in takes]
     named = {str(number): point for number, point in enumerate(points)}
     return grid_methods(make_bowl(), algorithm, named, settings)

@@ -6,6 +6,7 @@ Every run is kept in a folder of its own, ``<out>/<algorithm>/seed_<n>``. Called
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -84,7 +85,7 @@ def compare(
     """
     wanted = check_seeds(seeds)
     if evaluations is not None:
-        check_count("evaluations", evaluations, 1)
+        check_count("evaluations", evaluations, 1, math.inf)
     check_jobs(jobs, problem, algorithms)
     tuned = read_presets(presets)
     texts = [text for preset in tuned for text in preset.settings_for(list(algorithms))]

@@ -96,7 +96,6 @@ def check_grid(grid: Mapping[str, Sequence[Any]]) -> Grid:
 
 def _complete(algorithm: str, name: str, value: Any) -> Any:
     value = parse_value(value) if isinstance(value, str) else value
-    value = "none" if value is None else value
     return complete_algorithm({"name": algorithm, name: value})[name]
 
 

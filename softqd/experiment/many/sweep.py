@@ -194,7 +194,7 @@ def _check_arguments(metric, iterations, evaluations):
     lookup("metric", metric, known, f"choose from {', '.join(known)}")
     for name, value in (("iterations", iterations), ("evaluations", evaluations)):
         if value is not None:
-            check_count(name, value, 1)
+            check_count(name, value, 1, np.inf)
     if iterations is not None and evaluations is not None:
         raise ValueError("give iterations or evaluations, not both")
 
