@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, Var, jaxpr_as_fun, jaxprs_in_params
+from jax.extend.core import (
+    ClosedJaxpr,
+    Jaxpr,
+    Literal,
+    Var,
+    jaxpr_as_fun,
+    jaxprs_in_params,
+)
 from jaxtyping import PyTree
 
 from softqd.ops.outside import KINDS, Request, delivered, outside, requested
@@ -21,11 +28,10 @@ from softqd.ops.outside import KINDS, Request, delivered, outside, requested
 # A program on its way: it asks, is sent an answer, and returns.
 Walk = Generator[Request, Sequence[Any], Any]
 
-# Equations that only wrap a program, and where they keep it.
+# Equations that only wrap a program.
 _WRAPPERS = {
-    **dict.fromkeys(("jit", "pjit", "checkpoint", "remat", "remat2"), "jaxpr"),
-    **dict.fromkeys(("closed_call", "core_call"), "call_jaxpr"),
-    **dict.fromkeys(("custom_jvp_call", "custom_vjp_call"), "call_jaxpr"),
+    *("jit", "pjit", "checkpoint", "remat", "remat2", "closed_call", "core_call"),
+    *("custom_jvp_call", "custom_vjp_call", "eval_jaxpr"),
 }
 
 
@@ -225,7 +231,8 @@ def _wrapped(eqn: Any) -> Callable:
             f"an evaluation outside of JAX inside of {name!r} is not supported; call "
             "evaluate from jit, vmap, cond, scan, while_loop or plain Python"
         )
-    return _Route(eqn.params[_WRAPPERS[name]])
+    values = eqn.params.values()
+    return _Route(next(v for v in values if isinstance(v, (ClosedJaxpr, Jaxpr))))
 
 
 def _branched(eqn: Any) -> Callable:
