@@ -6,7 +6,7 @@ and, where settings differ, numbers of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,6 +18,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.experiment.result import COUNTS
 from softqd.ops.gpu import compiler_options
+from softqd.ops.outside import door_of
+from softqd.ops.walk import Walk, Walker, abreast, answered
 from softqd.types import Algorithm, Population, lift_arrays
 
 
@@ -51,6 +53,12 @@ class Lanes(NamedTuple):
             return [tree]
         indices = range(len(self.seeds))
         return [jax.tree.map(lambda x, i=i: x[i], tree) for i in indices]
+
+    def join(self, parts: list[Any]) -> PyTree:
+        """What belongs to each lane, put together again."""
+        if self.is_single:
+            return parts[0]
+        return jax.tree.map(lambda *x: jnp.stack(x), *parts)
 
     def words(self, index: int) -> str:
         """Which lane, in a sentence; nothing where there is one."""
@@ -135,6 +143,56 @@ class Program:
         program = jax.jit(_advance, static_argnames="over", donate_argnames="state")
         over = _single if self.lanes.is_single else jax.vmap
         return program.lower(self._step, state, jnp.int32(0), over=over)
+
+
+class WalkedProgram(Program):
+    """The functions of an algorithm whose problem is not computed in JAX.
+
+    Each lane is walked on its own, so that a branch that one of them takes costs the
+    others no evaluations; what they ask for is asked together.
+    """
+
+    def __init__(self, algorithm: Algorithm, lanes: Lanes):
+        super().__init__(algorithm, lanes)
+        self._begin_walk = Walker(partial(_begin, over=_single))
+        self._advance_walk = Walker(partial(_advance, over=_single))
+
+    def begin(self, solutions: PyTree | None) -> PyTree:
+        """Compute the first state."""
+        return answered(self.beginning(solutions))
+
+    def compile(self, state: PyTree) -> None:
+        """Parts are compiled when they are first needed."""
+
+    def advance(self, state: PyTree, num_steps: int) -> tuple[PyTree, Tally, Any]:
+        """Some iterations: the new state, a tally, the last iteration's info."""
+        return answered(self.advancing(state, num_steps))
+
+    def beginning(self, solutions: PyTree | None) -> Walk:
+        """Walk to the first state."""
+        # What an iteration cannot do is said before anything is evaluated.
+        self.info_shape(self.shape_of_state(solutions))
+        init, starts, solutions = self._arguments(solutions)
+        return self._over_lanes(
+            self._begin_walk(init, start, solutions)
+            for start in self.lanes.split(starts)
+        )
+
+    def advancing(self, state: PyTree, num_steps: int) -> Walk:
+        """Walk some iterations, as `advance` does."""
+        return self._over_lanes(
+            self._advance_walk(self._step, one, jnp.int32(num_steps))
+            for one in self.lanes.split(state)
+        )
+
+    def _over_lanes(self, walks: Iterable[Walk]) -> Walk:
+        return self.lanes.join((yield from abreast(list(walks))))
+
+
+def program_of(algorithm: Algorithm, lanes: Lanes) -> Program:
+    """What runs an algorithm: compiled as a whole, where its problem is in JAX."""
+    is_outside = door_of(algorithm.problem) is not None
+    return (WalkedProgram if is_outside else Program)(algorithm, lanes)
 
 
 def _single(function: Callable, in_axes: Any = 0) -> Callable:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +19,7 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Int, PyTree, UInt
 
 from softqd.types import Key, Problem
 
@@ -70,6 +71,7 @@ class Door:
         linearize: The same to that pair and a function of two cotangents that returns
             the gradient with respect to the solutions. None: there are no gradients.
         sample: Words to solutions. None: solutions are drawn in JAX.
+        present: Solutions as users know them, from arrays; None: as NumPy's.
     """
 
     def __init__(
@@ -77,8 +79,10 @@ class Door:
         evaluate: Callable,
         linearize: Callable | None = None,
         sample: Callable | None = None,
+        present: Callable | None = None,
     ):
         self.evaluate, self.linearize, self.sample = evaluate, linearize, sample
+        self.present = present or partial(jax.tree.map, np.array)
         self._next, self._size = 0, 0
         self._pullback: Callable | None = None
 
@@ -221,7 +225,7 @@ def _call(door: Door, kind: str, arguments: Any, outputs: PyTree) -> PyTree:
 # --- problems ---------------------------------------------------------------------
 
 
-def words_of(key: Key) -> Int[Array, " w"]:
+def words_of(key: Key) -> UInt[Array, " w"]:
     """The numbers that a key consists of."""
     is_key = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     return jax.random.key_data(key) if is_key else key

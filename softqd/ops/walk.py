@@ -26,7 +26,7 @@ from jaxtyping import PyTree
 from softqd.ops.outside import KINDS, Request, delivered, outside, requested
 
 # A program on its way: it asks, is sent an answer, and returns.
-Walk = Generator[Request, Sequence[Any], Any]
+Walk = Generator[Request, Any, Any]
 
 # Equations that only wrap a program.
 _WRAPPERS = {
