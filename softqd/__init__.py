@@ -43,7 +43,7 @@ from softqd.ops.circles import Circles, render_circles
 from softqd.types import Algorithm, Evaluation, Population, Problem
 
 if TYPE_CHECKING:
-    from softqd import plot
+    from softqd import interop, plot
 
 __version__ = "0.1.0"
 
@@ -66,6 +66,7 @@ __all__ = [
     "dns",
     "dns_g",
     "ga_me",
+    "interop",
     "load",
     "load_comparison",
     "load_population",
@@ -87,7 +88,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`softqd.plot` when it is first used: it imports matplotlib, which takes long."""
-    if name == "plot":
-        return importlib.import_module("softqd.plot")
+    """Rooms that take long to import, when they are first used."""
+    if name in ("interop", "plot"):
+        return importlib.import_module(f"softqd.{name}")
     raise AttributeError(f"module 'softqd' has no attribute {name!r}")

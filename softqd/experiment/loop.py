@@ -342,6 +342,7 @@ class Loop:
         """Write a checkpoint."""
         meta = {"identity": self.identity(), **dataclasses.asdict(self.ledger)}
         checkpoint.save(folder, self.state, meta)
+        self.program.saved()
 
     def results(self) -> list[Result | NonFiniteError]:
         """One `Result` per lane, on the host; the error where a lane failed."""

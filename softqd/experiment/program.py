@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -131,6 +132,18 @@ class Program:
     def qualities(self, state: PyTree) -> list[np.ndarray]:
         """Qualities of every lane."""
         return [quality for quality, _ in self.places(state)]
+
+    def remember(self, folder: Path | None, is_resumed: bool = False) -> None:
+        """Where evaluations outside of JAX are kept until a checkpoint holds them."""
+        door = door_of(self.algorithm.problem)
+        if door is not None:
+            door.remember(folder, is_resumed)
+
+    def saved(self) -> None:
+        """A checkpoint was written."""
+        door = door_of(self.algorithm.problem)
+        if door is not None:
+            door.saved()
 
     def _beginning(self) -> Callable:
         return partial(_begin, over=self.lanes.over)

@@ -66,8 +66,9 @@ class Door:
     come back with tickets, in any order and number.
 
     Args:
-        evaluate: Solutions, and words ``(n, w)`` of randomness or (), to quality
-            ``(n,)`` and behavior ``(n, d)``. Everything has a leading axis ``n``.
+        evaluate: Solutions, and a tuple of words ``(n, w)`` of randomness if they take
+            any, to quality ``(n,)`` and behavior ``(n, d)``. Everything has a leading
+            axis ``n``.
         linearize: The same to that pair and a function of two cotangents that returns
             the gradient with respect to the solutions. None: there are no gradients.
         sample: Words to solutions. None: solutions are drawn in JAX.
@@ -107,6 +108,12 @@ class Door:
     def forget(self) -> None:
         """Let go of the last batch and all that its gradients need."""
         self._pullback = None
+
+    def remember(self, folder: Any, is_resumed: bool = False) -> None:
+        """Keep what is expensive in a folder from now on; None: nowhere."""
+
+    def saved(self) -> None:
+        """A checkpoint was written: what was remembered before is not needed."""
 
     def _pull(
         self, solutions: PyTree, words: Any, tickets: Any, cotangents: Any
@@ -278,7 +285,7 @@ class OutsideStochastic(_Outside):
 
     def __call__(self, solution: PyTree, key: Key) -> tuple[Array, Array]:
         """Quality and behavior of one solution, with this randomness."""
-        return self._differentiable(solution, words_of(key))
+        return self._differentiable(solution, (words_of(key),))
 
 
 def outside_sample(door: Door, solution: PyTree) -> Callable[[Key], PyTree]:
