@@ -351,7 +351,7 @@ class Loop:
             NonFiniteError(ledger.failures[lane])
             if lane in ledger.failures
             else Result(
-                population=population.compact(),
+                population=self.program.presented(population),
                 history={k: np.asarray(v) for k, v in ledger.history_of(lane).items()},
                 config=self.config,
                 seed=self.program.lanes.seeds[lane],

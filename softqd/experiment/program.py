@@ -6,6 +6,7 @@ and, where settings differ, numbers of its own.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -132,6 +133,13 @@ class Program:
     def qualities(self, state: PyTree) -> list[np.ndarray]:
         """Qualities of every lane."""
         return [quality for quality, _ in self.places(state)]
+
+    def presented(self, population: Population) -> Population:
+        """A population on the host, its solutions as users of its problem know them."""
+        kept, door = population.compact(), door_of(self.algorithm.problem)
+        if door is None:
+            return kept
+        return dataclasses.replace(kept, solutions=door.present(kept.solutions))
 
     def remember(self, folder: Path | None, is_resumed: bool = False) -> None:
         """Where evaluations outside of JAX are kept until a checkpoint holds them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from softqd.ops.checks import check_count
 from softqd.ops.outside import (
     Door,
     OutsideEvaluate,
@@ -53,6 +55,18 @@ def outside_problem(
         shapes = jax.tree.map(lambda x: jax.eval_shape(jnp.asarray, x), solution)
         sample = outside_sample(door, shapes)
     return Problem(evaluate, sample, name=name, **fields)
+
+
+def stated_dim(
+    behavior_dim: int | None, behavior_bounds: Any, find: Callable[[], int]
+) -> Callable[[], int]:
+    """The number of behavior dimensions: as given, as bounds say, or else found."""
+    if behavior_dim is not None:
+        check_count("behavior_dim", behavior_dim, 1)
+        return lambda: behavior_dim
+    if behavior_bounds is not None and np.ndim(behavior_bounds[0]) == 1:
+        return lambda: len(behavior_bounds[0])
+    return functools.cache(find)
 
 
 def drawn_by(sample: Callable[[np.random.Generator], PyTree]) -> Callable:

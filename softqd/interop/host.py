@@ -21,7 +21,7 @@ from softqd.interop._executors import (
     processes,
 )
 from softqd.interop._journal import Journal
-from softqd.interop._problem import drawn_by, one_drawn, outside_problem
+from softqd.interop._problem import drawn_by, one_drawn, outside_problem, stated_dim
 from softqd.ops.checks import check_count
 from softqd.ops.outside import Door
 from softqd.types import Problem, named_leaves
@@ -98,13 +98,13 @@ def problem(
         56
     """
     _check_arguments(evaluate, executor, timeout, retries, is_differentiable)
-    dim = behavior_dim
-    if dim is not None:
-        check_count("behavior_dim", dim, 1)
-    elif behavior_bounds is not None and np.ndim(behavior_bounds[0]) == 1:
-        dim = len(behavior_bounds[0])
     is_stochastic = _num_required(evaluate) >= 2
-    door = _HostDoor(evaluate, sample, dim, executor, timeout, retries)
+    door = _HostDoor(evaluate, executor, timeout, retries)
+    door.behavior_dim = stated_dim(
+        behavior_dim, behavior_bounds, lambda: door.first_dim(sample, is_stochastic)
+    )
+    if sample is not None:
+        door.sample = drawn_by(sample)
     return outside_problem(
         door,
         None if sample is None else one_drawn(sample),
@@ -135,38 +135,28 @@ class _HostDoor(Door):
     """Evaluates solutions as NumPy arrays, here or by workers."""
 
     def __init__(
-        self,
-        function: Callable,
-        sample: Callable | None,
-        dim: int | None,
-        executor: Any,
-        timeout: float | None,
-        retries: int,
+        self, function: Callable, executor: Any, timeout: float | None, retries: int
     ):
-        draw = None if sample is None else drawn_by(sample)
-        super().__init__(self._evaluate, None, draw)
-        self._function, self._sample, self._dim = function, sample, dim
-        self._executor, self._limits = executor, (timeout, retries)
+        super().__init__(self._evaluate)
+        self._function, self._executor = function, executor
+        self._limits = timeout, retries
         self._crew: tuple[Any, Crew] | None = None
         self._folder: Path | None = None
         self._journal: Journal | None = None
+        self.behavior_dim: Callable[[], int]
 
-    def behavior_dim(self) -> int:
-        """As it was given, or as one solution has it."""
-        if self._dim is None:
-            if self._sample is None:
-                raise ValueError(
-                    "how many behavior dimensions there are is not known without "
-                    "sample=; give behavior_dim="
-                )
-            solution = one_drawn(self._sample)
-            generators = (np.random.default_rng(0),) * (
-                _num_required(self._function) - 1
+    def first_dim(self, sample: Callable | None, is_stochastic: bool) -> int:
+        """The number of behavior dimensions, by evaluating one solution."""
+        if sample is None:
+            raise ValueError(
+                "how many behavior dimensions there are is not known without sample=; "
+                "give behavior_dim="
             )
-            found: list[Any] = []
-            self._run([(solution, *generators)], lambda _, value: found.append(value))
-            self._dim = len(found[0][1])
-        return self._dim
+        generators = (np.random.default_rng(0),) if is_stochastic else ()
+        found: list[Any] = []
+        task = (one_drawn(sample), *generators)
+        self._run([task], None, lambda _, value: found.append(value))
+        return len(found[0][1])
 
     def remember(self, folder: Path | None, is_resumed: bool = False) -> None:
         """Keep a journal in a folder from now on; None: nowhere."""
@@ -183,8 +173,8 @@ class _HostDoor(Door):
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n d"]]:
         leaves, structure = jax.tree.flatten(solutions)
         rows = list(zip(*map(np.array, (*leaves, *words)), strict=True))
-        quality = np.full(len(rows), np.nan)
-        behavior = np.full((len(rows), self.behavior_dim()), np.nan)
+        quality, dim = np.full(len(rows), np.nan), self.behavior_dim()
+        behavior = np.full((len(rows), dim), np.nan)
         missing = []
         for i, row in enumerate(rows):
             known = self._journal.take(row) if self._journal else None
@@ -204,15 +194,15 @@ class _HostDoor(Door):
             if self._journal is not None:
                 self._journal.write(rows[i], float(quality[i]), behavior[i])
 
-        self._run([task(rows[i]) for i in missing], enter)
+        self._run([task(rows[i]) for i in missing], dim, enter)
         return quality, behavior
 
-    def _run(self, tasks: list[tuple], on_done: Callable) -> None:
+    def _run(self, tasks: list[tuple], dim: int | None, on_done: Callable) -> None:
         """Call the function for every task, here or by workers."""
 
         def checked(i: int, value: Any) -> None:
             try:
-                found = _checked(value, self._dim)
+                found = _checked(value, dim)
             except ValueError as error:
                 raise RaisedError(i) from error
             on_done(i, found)
