@@ -45,3 +45,15 @@ def _once(folder, act):
     if not flag.exists():
         flag.touch()
         act()
+
+
+def factory(size=6):
+    """The bowl as a problem, for the command line."""
+    import softqd
+
+    return softqd.interop.host.problem(
+        bowl,
+        lambda rng: rng.normal(size=size),
+        behavior_bounds=((0, 0), (1, 1)),
+        is_differentiable=False,
+    )

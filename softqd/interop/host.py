@@ -23,12 +23,12 @@ from softqd.interop._executors import (
 from softqd.interop._journal import Journal
 from softqd.interop._problem import drawn_by, one_drawn, outside_problem, stated_dim
 from softqd.ops.checks import check_count
-from softqd.ops.outside import Door
+from softqd.ops.outside import Door, door_of
 from softqd.types import Problem, named_leaves
 
 __all__ = ["EvaluationError", "executing", "problem", "processes"]
 
-# What problems without an executor of their own use.
+# What problems without an executor of their own use, the last one first.
 _default: list[Any] = []
 
 
@@ -128,7 +128,13 @@ def executing(executor: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        _default.remove(executor)
+        _default.pop()
+
+
+def takes_workers(problem: Problem) -> bool:
+    """Whether a problem is evaluated as `executing` says."""
+    door = door_of(problem)
+    return isinstance(door, _HostDoor) and door.executor is None
 
 
 class _HostDoor(Door):
@@ -138,7 +144,7 @@ class _HostDoor(Door):
         self, function: Callable, executor: Any, timeout: float | None, retries: int
     ):
         super().__init__(self._evaluate)
-        self._function, self._executor = function, executor
+        self._function, self.executor = function, executor
         self._limits = timeout, retries
         self._crew: tuple[Any, Crew] | None = None
         self._folder: Path | None = None
@@ -208,7 +214,7 @@ class _HostDoor(Door):
             on_done(i, found)
 
         try:
-            executor = self._executor or (_default[-1] if _default else None)
+            executor = self.executor or (_default[-1] if _default else None)
             if executor is None:
                 self._run_here(tasks, checked)
                 return

@@ -32,6 +32,10 @@ KINDS = PULLBACK, SAMPLE, EVALUATE, LINEARIZE = (
 )
 
 
+class NoGradientError(ValueError):
+    """An algorithm takes gradients of what has none."""
+
+
 class Call(NamedTuple):
     """The part of a call that is known when it is traced."""
 
@@ -262,7 +266,7 @@ class _Outside:
 
     def _forward(self, solution: PyTree, words: Any) -> Any:
         if self._no_gradient is not None:
-            raise ValueError(self._no_gradient)
+            raise NoGradientError(self._no_gradient)
         ticket = jax.ShapeDtypeStruct((), jnp.int32)
         *found, ticket = self._asked(LINEARIZE, solution, words, ticket)
         return tuple(found), (solution, words, ticket)
