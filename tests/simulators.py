@@ -30,10 +30,10 @@ def dies(folder, at, x):
     return bowl(x)
 
 
-def hangs(folder, at, x):
+def hangs(folder, at, x, seconds=60.0):
     """Does not return for one solution: once, where ``folder`` remembers it."""
     if np.allclose(x, at):
-        _once(folder, lambda: time.sleep(60))
+        _once(folder, lambda: time.sleep(seconds))
     return bowl(x)
 
 
