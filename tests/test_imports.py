@@ -21,7 +21,7 @@ ALLOWED = {
     "algorithms": {"types", "ops", "objective", "cache"},
     "registry": {"problems", "algorithms", "metrics", "types", "networks"},
     "experiment": {"types", "ops", "registry", "metrics"},
-    "interop": {"types", "ops", "experiment", "metrics"},
+    "interop": {"types", "ops", "algorithms", "experiment", "metrics"},
     "plot": {"types", "ops", "metrics", "registry", "experiment"},
     "page": {"types", "ops", "metrics", "registry", "experiment", "plot"},
     "paper": {"types", "metrics", "registry", "experiment", "plot"},
