@@ -35,7 +35,7 @@ from softqd.registry import ALGORITHMS as _ALGORITHMS
 from softqd.types import Algorithm, Evaluation, Population, Problem
 
 if TYPE_CHECKING:
-    from softqd import plot
+    from softqd import interop, plot
 
 __version__ = "0.1.0"
 
@@ -53,6 +53,7 @@ __all__ = [
     "Sweep",
     "behavior_value",
     "compare",
+    "interop",
     "load",
     "load_comparison",
     "load_population",
@@ -73,7 +74,7 @@ __all__.extend(_ALGORITHMS)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    """`softqd.plot` when it is first used: it imports matplotlib, which takes long."""
-    if name == "plot":
-        return importlib.import_module("softqd.plot")
+    """Rooms that take long to import, when they are first used."""
+    if name in ("interop", "plot"):
+        return importlib.import_module(f"softqd.{name}")
     raise AttributeError(f"module 'softqd' has no attribute {name!r}")

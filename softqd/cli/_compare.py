@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from softqd.cli._errors import interruptible
+from softqd.cli._errors import UsageError, interruptible
 from softqd.cli._report import announce
 from softqd.cli._tables import budget_table, comparison_table
+from softqd.cli._workers import Dask, Workers, working
 
 
 def compare(
@@ -45,8 +46,11 @@ def compare(
     figures: Annotated[
         bool, typer.Option("--figures", help="Also draw those of every run.")
     ] = False,
+    workers: Workers = None,
+    dask: Dask = None,
 ) -> int:
     """Compare algorithms on a problem; called again, it continues."""
+    from softqd.experiment.config import from_name
     from softqd.experiment.many.compare import compare as run_comparison
     from softqd.experiment.many.plan import parse_seeds
     from softqd.experiment.words import LEGEND
@@ -54,7 +58,13 @@ def compare(
     from softqd.page.report import write_report
 
     folder = out or Path("runs") / f"{problem.replace(':', '.')}-comparison"
-    with interruptible():
+    if jobs > 1 and (workers or dask):
+        raise UsageError(
+            "--jobs shares out runs, --workers and --dask the evaluations of each; "
+            "leave --jobs out"
+        )
+    config = from_name(problem)
+    with interruptible(), working(config, workers, dask):
         found = run_comparison(
             problem,
             [name.strip() for name in algorithms.split(",")],

@@ -11,6 +11,7 @@ from rich.console import Console
 from softqd.cli._errors import UsageError, interruptible
 from softqd.cli._metrics import print_metrics
 from softqd.cli._report import announce_run
+from softqd.cli._workers import Dask, Workers, working
 
 
 def run(
@@ -45,6 +46,8 @@ def run(
     live: Annotated[
         bool, typer.Option("--live", help="Draw the population while it runs.")
     ] = False,
+    workers: Workers = None,
+    dask: Dask = None,
 ) -> None:
     """Run an algorithm on a problem and write a run folder."""
     from softqd.experiment import config as configs
@@ -70,7 +73,7 @@ def run(
     config["run"] |= {k: v for k, v in options.items() if v is not None}
     config = configs.with_settings(config, settings or [])
     folder = out or Path("runs") / _folder_name(config)
-    with interruptible(""):
+    with interruptible(""), working(config, workers, dask):
         outcome = run_into_folder(
             config, folder, resume=resume, progress=True, live=live
         )

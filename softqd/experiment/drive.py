@@ -82,7 +82,7 @@ def drive(
 ) -> None:
     """Begin or continue a run, and advance it until a limit."""
     limits, log_every = course.limits, course.log_every
-    with _DeferredInterrupt() as interrupt:
+    with _DeferredInterrupt() as interrupt, _remembering(loop, course.folder, resume):
         resume_from = course.folder if resume else None
         loop.start(solutions, resume_from, *limits[:2])
         last_save, is_first_chunk = time.perf_counter(), True
@@ -143,6 +143,16 @@ class _DeferredInterrupt:
         """Raise the interrupt that was held back."""
         if self.is_pending:
             raise KeyboardInterrupt
+
+
+@contextmanager
+def _remembering(loop: Loop, folder: Path | None, resume: bool):
+    """Have what is evaluated outside of JAX kept beside the checkpoint."""
+    loop.program.remember(folder, resume)
+    try:
+        yield
+    finally:
+        loop.program.remember(None)
 
 
 @contextmanager

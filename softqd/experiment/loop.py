@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Int, PyTree
 
 from softqd.experiment import checkpoint
-from softqd.experiment.program import Program
+from softqd.experiment.program import Program, Tally
 from softqd.experiment.result import COUNTS, Result, plain_settings, versions
 from softqd.experiment.watch import STILL, trouble
 from softqd.ops.checks import check_first_evaluation, check_solutions
@@ -136,18 +136,28 @@ class Loop:
             self.ledger = Ledger.from_json(meta)
             program.compile(state)
         else:
-            state = program.begin(solutions)
-            for name in COUNTS:
-                spent = np.asarray(getattr(state, f"init_{name}", 0))
-                every = np.broadcast_to(spent, (len(program.lanes.seeds),))
-                self.ledger.counts[name] = every.tolist()
-            self._check_start(state)
-            self._find_levels(state)
-        plan = program.algorithm.plan
+            state = self.begun(program.begin(solutions))
+        self.head_for(state, num_iterations, max_evaluations)
+        self.compile_seconds = time.perf_counter() - began
+
+    def begun(self, state: PyTree) -> PyTree:
+        """Count what a first state cost, and look whether it can be gone on from."""
+        for name in COUNTS:
+            spent = np.asarray(getattr(state, f"init_{name}", 0))
+            every = np.broadcast_to(spent, (len(self.program.lanes.seeds),))
+            self.ledger.counts[name] = every.tolist()
+        self._check_start(state)
+        self._find_levels(state)
+        return state
+
+    def head_for(
+        self, state: PyTree, num_iterations: int | None, max_evaluations: int | None
+    ) -> None:
+        """Set out from a state towards these limits."""
+        plan = self.program.algorithm.plan
         if plan is not None:
             state = plan(state, num_iterations, max_evaluations)
-        self.info, self.state = program.info_shape(state), state
-        self.compile_seconds = time.perf_counter() - began
+        self.info, self.state = self.program.info_shape(state), state
         if not self.ledger.history:
             self.log()
 
@@ -173,15 +183,28 @@ class Loop:
 
     def advance(self, num_steps: int) -> None:
         """Run some iterations on the device and count what they cost."""
-        ledger, program = self.ledger, self.program
-        if None in ledger.levels:
+        if None in self.ledger.levels:
             num_steps = 1
-        before = None if ledger.iteration else program.places(self.state)
+        before = self.places_at_start()
         began = time.perf_counter()
         state, self.state = self.state, None
-        state, tally, self.info = program.advance(state, num_steps)
+        found = jax.block_until_ready(self.program.advance(state, num_steps))
+        self.advanced(found, num_steps, time.perf_counter() - began, before)
+
+    def places_at_start(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """Where everyone is, before the first iteration."""
+        return None if self.ledger.iteration else self.program.places(self.state)
+
+    def advanced(
+        self,
+        found: tuple[PyTree, Tally, Any],
+        num_steps: int,
+        seconds: float,
+        before: list[tuple[np.ndarray, np.ndarray]] | None,
+    ) -> None:
+        """Go on from what some iterations found, and count what they cost."""
+        ledger, (state, tally, self.info) = self.ledger, found
         counts = np.asarray(tally.counts).reshape(-1, len(COUNTS))
-        spent = time.perf_counter() - began
         self._note_failures(np.asarray(tally.first_bad).reshape(-1, 2))
         self.state = state
         ledger.iteration += num_steps
@@ -192,8 +215,8 @@ class Loop:
         # A method may spend less later on, and never more than in its first iteration.
         per_step, per_gradient, _ = (counts.max(0) // num_steps).tolist()
         ledger.evaluations_per_step = max(ledger.evaluations_per_step, per_step)
-        ledger.seconds += spent
-        self.seconds_per_step = spent / num_steps
+        ledger.seconds += seconds
+        self.seconds_per_step = seconds / num_steps
         if None in ledger.levels:
             self._find_levels(state)
         # Where every member has a gradient; of fewer, all children may be rejected.
@@ -319,6 +342,7 @@ class Loop:
         """Write a checkpoint."""
         meta = {"identity": self.identity(), **dataclasses.asdict(self.ledger)}
         checkpoint.save(folder, self.state, meta)
+        self.program.saved()
 
     def results(self) -> list[Result | NonFiniteError]:
         """One `Result` per lane, on the host; the error where a lane failed."""
@@ -327,7 +351,7 @@ class Loop:
             NonFiniteError(ledger.failures[lane])
             if lane in ledger.failures
             else Result(
-                population=population.compact(),
+                population=self.program.presented(population),
                 history={k: np.asarray(v) for k, v in ledger.history_of(lane).items()},
                 config=self.config,
                 seed=self.program.lanes.seeds[lane],

@@ -6,11 +6,13 @@ and, where settings differ, numbers of its own.
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +22,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.experiment.result import COUNTS
 from softqd.ops.gpu import compiler_options
+from softqd.ops.outside import door_of
+from softqd.ops.walk import Walk, Walker, abreast, answered
 from softqd.types import Algorithm, Population, lift_arrays
 
 
@@ -49,6 +53,12 @@ class Lanes(NamedTuple):
             return [tree]
         indices = range(len(self.seeds))
         return [jax.tree.map(lambda x, i=i: x[i], tree) for i in indices]
+
+    def join(self, parts: list[Any]) -> PyTree:
+        """What belongs to each lane, put together again."""
+        if self.is_single:
+            return parts[0]
+        return jax.tree.map(lambda *x: jnp.stack(x), *parts)
 
     def words(self, index: int) -> str:
         """Which lane, in a sentence; nothing where there is one."""
@@ -128,6 +138,25 @@ class Program:
         """Qualities of every lane."""
         return [quality for quality, _ in self.places(state)]
 
+    def presented(self, population: Population) -> Population:
+        """A population on the host, its solutions as users of its problem know them."""
+        kept, door = population.compact(), door_of(self.algorithm.problem)
+        if door is None:
+            return kept
+        return dataclasses.replace(kept, solutions=door.present(kept.solutions))
+
+    def remember(self, folder: Path | None, is_resumed: bool = False) -> None:
+        """Where evaluations outside of JAX are kept until a checkpoint holds them."""
+        door = door_of(self.algorithm.problem)
+        if door is not None:
+            door.remember(folder, is_resumed)
+
+    def saved(self) -> None:
+        """A checkpoint was written."""
+        door = door_of(self.algorithm.problem)
+        if door is not None:
+            door.saved()
+
     def _arguments(self, solutions: PyTree | None) -> tuple[Any, ...]:
         return self._init, self.lanes.starts(), solutions
 
@@ -137,13 +166,18 @@ class Program:
 
 
 class Functions(NamedTuple):
-    """What is compiled of an algorithm; all but `step` take ``over``, its lanes."""
+    """What is compiled of an algorithm; ``over`` puts lanes side by side.
+
+    The last two are walked, a lane at a time, where the problem is not in JAX.
+    """
 
     begin: Any
     step: Any
     advance: Any
     population: Any
     place: Any
+    begin_walk: Walker
+    advance_walk: Walker
 
 
 # By the identity of a step and what it is shown by, for as long as the step is there.
@@ -166,11 +200,58 @@ def _functions_of(algorithm: Algorithm) -> Functions:
         advance=compiled(partial(_advance, step), donate_argnames="state"),
         population=compiled(lambda state, *, over: over(population)(state)),
         place=compiled(lambda state, *, over: _place_of(over(population)(state))),
+        begin_walk=Walker(partial(_begin, over=_single)),
+        advance_walk=Walker(partial(_advance, step, over=_single)),
     )
     with suppress(TypeError):  # what cannot be watched is not kept
         weakref.finalize(algorithm.step, _FUNCTIONS.pop, name)
         _FUNCTIONS[name] = functions
     return functions
+
+
+class WalkedProgram(Program):
+    """The functions of an algorithm whose problem is not computed in JAX.
+
+    Each lane is walked on its own, so that a branch that one of them takes costs the
+    others no evaluations; what they ask for is asked together.
+    """
+
+    def begin(self, solutions: PyTree | None) -> PyTree:
+        """Compute the first state."""
+        return answered(self.beginning(solutions))
+
+    def compile(self, state: PyTree) -> None:
+        """Parts are compiled when they are first needed."""
+
+    def advance(self, state: PyTree, num_steps: int) -> tuple[PyTree, Tally, Any]:
+        """Some iterations: the new state, a tally, the last iteration's info."""
+        return answered(self.advancing(state, num_steps))
+
+    def beginning(self, solutions: PyTree | None) -> Walk:
+        """Walk to the first state."""
+        # What an iteration cannot do is said before anything is evaluated.
+        self.info_shape(self.shape_of_state(solutions))
+        init, starts, solutions = self._arguments(solutions)
+        return self._over_lanes(
+            self._functions.begin_walk(init, start, solutions)
+            for start in self.lanes.split(starts)
+        )
+
+    def advancing(self, state: PyTree, num_steps: int) -> Walk:
+        """Walk some iterations, as `advance` does."""
+        return self._over_lanes(
+            self._functions.advance_walk(self._step, one, jnp.int32(num_steps))
+            for one in self.lanes.split(state)
+        )
+
+    def _over_lanes(self, walks: Iterable[Walk]) -> Walk:
+        return self.lanes.join((yield from abreast(list(walks))))
+
+
+def program_of(algorithm: Algorithm, lanes: Lanes) -> Program:
+    """What runs an algorithm: compiled as a whole, where its problem is in JAX."""
+    is_outside = door_of(algorithm.problem) is not None
+    return (WalkedProgram if is_outside else Program)(algorithm, lanes)
 
 
 def _single(function: Callable, in_axes: Any = 0) -> Callable:

@@ -13,7 +13,7 @@ from softqd.experiment import checkpoint
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.drive import Course, Limits, drive
 from softqd.experiment.loop import LogPoint, Loop, NonFiniteError
-from softqd.experiment.program import Lanes, Program
+from softqd.experiment.program import Lanes, program_of
 from softqd.experiment.reporter import Reporter
 from softqd.experiment.result import Result
 from softqd.ops.checks import check_count
@@ -128,7 +128,7 @@ def run(
             "use another folder"
         )
     loop = Loop(
-        Program(algorithm, Lanes(seeds, is_single=not is_many)), config, measure
+        program_of(algorithm, Lanes(seeds, is_single=not is_many)), config, measure
     )
     with _reporter(progress) as reporter:
         course = Course(limits, log_every, folder, checkpoint_every, reporter, callback)
@@ -158,7 +158,7 @@ def run_lanes(
         A `Result` or a `NonFiniteError` for each lane: one that fails leaves the others
         alone.
     """
-    loop = Loop(Program(algorithm, lanes), config, measure, goes_on=True)
+    loop = Loop(program_of(algorithm, lanes), config, measure, goes_on=True)
     drive(loop, course, resume=True)
     return loop.results()
 

@@ -1,4 +1,4 @@
-"""pyribs schedulers on softqd problems: ask, evaluate and differentiate, tell.
+"""pyribs schedulers on softqd problems, and SQUAD in pyribs schedulers.
 
 pyribs says objective for quality and measures for behavior. Only methods of what the
 user passes are called; the package itself is never imported, so it need not be there.
@@ -19,9 +19,12 @@ import numpy as np
 from softqd.experiment.loop import NonFiniteError
 from softqd.experiment.progress import ProgressBar
 from softqd.experiment.result import COUNTS, Result, versions
+from softqd.interop._squad_emitter import SquadEmitter
 from softqd.interop.rows import RowEvaluator, structure_of, unraveled
 from softqd.ops.checks import check_count, check_first_evaluation
 from softqd.types import Population, Problem
+
+__all__ = ["SquadEmitter", "run_scheduler", "to_population"]
 
 
 def run_scheduler(

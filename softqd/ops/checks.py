@@ -80,7 +80,7 @@ def check_solutions(
         ValueError: If a leaf has the wrong number of rows or a value is not finite, or
             if ``evaluate`` does not return (quality, behavior) for one of them.
     """
-    solutions = jax.tree.map(jnp.asarray, solutions)
+    solutions = jax.tree.map(lambda x: jnp.asarray(as_array(x)), solutions)
     leaves = jax.tree_util.tree_leaves_with_path(solutions)
     if not leaves:
         raise ValueError("solutions hold no arrays; expected a pytree of arrays")

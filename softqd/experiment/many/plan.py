@@ -12,6 +12,7 @@ import jax
 from softqd.experiment import config as configs
 from softqd.experiment.config import Config, ConfigError
 from softqd.experiment.result import plain_settings
+from softqd.ops.outside import NoGradientError
 from softqd.registry import unknown_message
 from softqd.types import Algorithm, Problem, lift_arrays
 
@@ -373,7 +374,8 @@ def _reasons(methods: Sequence[Method]) -> str:
 def _reason(algorithm: Algorithm, error: Exception) -> str:
     """Why an algorithm cannot run: often, `evaluate` cannot be differentiated."""
     problem = algorithm.problem
-    if problem is None or problem.sample is None:
+    is_said = isinstance(error, NoGradientError)
+    if is_said or problem is None or problem.sample is None:
         return str(error)
     key = jax.random.key(0)
     keys = (key,) if problem.is_stochastic else ()
