@@ -12,7 +12,7 @@ Examples:
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from softqd import metrics, problems
+from softqd import metrics, problems, stop
 from softqd.algorithms import (
     cma_maega,
     cma_mega,
@@ -30,7 +30,7 @@ from softqd.experiment.many.compare import compare
 from softqd.experiment.many.comparison import Comparison, load_comparison
 from softqd.experiment.many.sweep import Sweep, load_sweep, sweep
 from softqd.experiment.result import Result, load
-from softqd.experiment.run import run
+from softqd.experiment.run import Interrupted, run
 from softqd.metrics import (
     Estimate,
     behavior_value,
@@ -54,6 +54,7 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Evaluation",
+    "Interrupted",
     "NonFiniteError",
     "Population",
     "Problem",
@@ -82,6 +83,7 @@ __all__ = [
     "squad",
     "squad_objective",
     "squad_published",
+    "stop",
     "sweep",
 ]
 

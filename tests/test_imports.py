@@ -21,6 +21,7 @@ ALLOWED = {
     "algorithms": {"types", "ops", "objective", "cache"},
     "registry": {"problems", "algorithms", "metrics", "types", "networks"},
     "experiment": {"types", "ops", "registry", "metrics"},
+    "stop": {"ops", "experiment"},
     "interop": {"types", "ops", "experiment", "metrics"},
     "plot": {"types", "ops", "metrics", "registry", "experiment"},
     "page": {"types", "ops", "metrics", "registry", "experiment", "plot"},
@@ -149,8 +150,8 @@ def test_plot_is_there_when_it_is_used_and_not_before():
 ORDER = {
     "experiment": (
         *("words", "reporter", "own", "watch", "files", "checkpoint", "config"),
-        *("result", "program", "loop", "drive", "progress", "live", "run", "folder"),
-        "many",
+        *("result", "program", "loop", "drive", "progress", "live", "run"),
+        *("folder", "many"),
     ),
     "experiment.many": (
         *("comparison", "plan", "preset", "grid", "measure", "stack", "group"),

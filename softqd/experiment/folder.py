@@ -75,6 +75,8 @@ def run_into_folder(
             callback=panel.look if panel else None,
             config=identity(config),
         )
+    if result.interrupted:
+        raise KeyboardInterrupt
     return finish_folder(folder, result, config, problem)
 
 

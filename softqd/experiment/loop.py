@@ -39,6 +39,7 @@ class LogPoint(NamedTuple):
     iteration: int
     history: dict[str, list]
     population: Callable[[], Population]
+    seed: int = 0
 
 
 @dataclass
@@ -300,13 +301,17 @@ class Loop:
         rate = self.ledger.evaluations_per_step / max(self.seconds_per_step, 1e-9)
         return {**newest, "rate": rate * len(self.program.lanes.seeds)}
 
-    def log_point(self) -> LogPoint:
-        """What a callback sees."""
-        return LogPoint(
-            self.ledger.iteration,
-            self.ledger.history_of(0),
-            lambda: self.program.populations(self.state)[0],
-        )
+    def log_points(self) -> list[LogPoint]:
+        """What a callback sees of every lane."""
+        return [
+            LogPoint(
+                self.ledger.iteration,
+                self.ledger.history_of(lane),
+                lambda lane=lane: self.program.populations(self.state)[lane],
+                seed,
+            )
+            for lane, seed in enumerate(self.program.lanes.seeds)
+        ]
 
     # --- keeping ------------------------------------------------------------------
 
@@ -320,7 +325,7 @@ class Loop:
         meta = {"identity": self.identity(), **dataclasses.asdict(self.ledger)}
         checkpoint.save(folder, self.state, meta)
 
-    def results(self) -> list[Result | NonFiniteError]:
+    def results(self, interrupted: bool = False) -> list[Result | NonFiniteError]:
         """One `Result` per lane, on the host; the error where a lane failed."""
         ledger, populations = self.ledger, self.program.populations(self.state)
         return [
@@ -334,6 +339,7 @@ class Loop:
                 versions=versions(),
                 timings={"compile": self.compile_seconds, "run": ledger.seconds},
                 quality_level=ledger.levels[lane] or 0.0,
+                interrupted=interrupted,
             )
             for lane, population in enumerate(populations)
         ]

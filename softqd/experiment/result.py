@@ -39,6 +39,7 @@ class Result:
         timings: Seconds spent, 'compile' and 'run'.
         quality_level: From where quality is measured: declared by the problem, or found
             in the first population.
+        interrupted: Whether Ctrl-C ended the run.
     """
 
     population: Population
@@ -48,6 +49,7 @@ class Result:
     versions: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     quality_level: float = 0.0
+    interrupted: bool = False
 
     def save(self, directory: str | Path) -> Path:
         """Write population.npz, history.csv, config.toml and result.json.
@@ -73,6 +75,7 @@ class Result:
             "versions": self.versions,
             "timings": self.timings,
             "quality_level": self.quality_level,
+            "interrupted": self.interrupted,
         }
         (directory / "result.json").write_text(json.dumps(summary, indent=1) + "\n")
         return directory

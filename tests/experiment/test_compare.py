@@ -78,7 +78,7 @@ def test_every_run_has_its_folder(kept):
 
 def test_a_run_is_what_run_gives(kept):
     algorithm = climb(make_bowl(), size=8)
-    alone = softqd.run(algorithm, 1, num_iterations=None, max_evaluations=400)
+    alone = softqd.run(algorithm, 1, max_evaluations=400)
     together = softqd.load(kept[0] / "toys.climb" / "seed_1")
     assert together.history["iteration"][-1] == alone.history["iteration"][-1] == 49
     np.testing.assert_allclose(

@@ -61,7 +61,7 @@ def calls(kept, monkeypatch):
 
 def test_a_run_is_what_run_gives(kept):
     algorithm = climb(make_bowl(), size=8, sigma=0.1)
-    alone = softqd.run(algorithm, 1, num_iterations=None, max_evaluations=200)
+    alone = softqd.run(algorithm, 1, max_evaluations=200)
     together = softqd.load(kept[0] / "sigma=0.1" / "seed_1")
     assert together.config["algorithm"]["sigma"] == 0.1
     for name in ("mean_quality", "evaluations"):
