@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from softqd import algorithms, problems
 from softqd.networks._targets import NAMES as TARGET_NAMES
+from softqd.ops.expressions import unknown_message
 
 PROBLEMS: dict[str, Callable] = {
     "arm": problems.arm,
@@ -306,10 +306,3 @@ def lookup(kind: str, name: str, known: Mapping[str, Any], see: str) -> Any:
     if name in known:
         return known[name]
     raise UnknownNameError(unknown_message(kind, name, known, see))
-
-
-def unknown_message(kind: str, name: str, known: Iterable[str], see: str) -> str:
-    """One line that names the nearest known name and where to find the others."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"unknown {kind} {name!r}; {hint}{see}"

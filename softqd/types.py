@@ -315,7 +315,7 @@ class Problem:
     def behavior_dim(self) -> int:
         """Number of behavior dimensions, from ``sample`` or else from the bounds."""
         if self.sample is not None:
-            solution = jax.eval_shape(self.sample, jax.random.key(0))
+            solution = jax.eval_shape(self.draw, jax.random.key(0))
             return check_evaluate(self, solution)
         low = self.behavior_bounds[0] if self.behavior_bounds is not None else 0.0
         if isinstance(low, tuple):
@@ -324,6 +324,17 @@ class Problem:
             f"problem {self.name!r} does not say how many behavior dimensions it has; "
             "give it sample=, or behavior_bounds= with one value per dimension"
         )
+
+    def draw(self, key: Key) -> PyTree:
+        """One random solution of ``sample``.
+
+        Raises:
+            ValueError: If it does not consist of arrays.
+        """
+        assert self.sample is not None  # whoever draws has looked
+        solution = self.sample(key)
+        check_leaves(f"sample of problem {self.name!r} returned a solution", solution)
+        return solution
 
     def bounds(self, dim: int) -> tuple[np.ndarray, np.ndarray]:
         """The bounds as two arrays ``(dim,)``, infinite where there are none."""
@@ -442,6 +453,22 @@ def _check_box(bounds: Any) -> tuple[PyTree, PyTree]:
                 f"high={b.tolist()}"
             )
     return low, high
+
+
+def check_leaves(what: str, solution: PyTree) -> None:
+    """Refuse solutions with leaves that are no arrays, such as functions of a module.
+
+    Raises:
+        ValueError: Naming the first such leaf.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(solution):
+        if not (hasattr(leaf, "dtype") or isinstance(leaf, (bool, int, float, list))):
+            raise ValueError(
+                f"{what} with a leaf that is no array, {jax.tree_util.keystr(path)} = "
+                f"{leaf!r:.40}. Leave it out; with equinox, params, static = "
+                "equinox.partition(model, equinox.is_array): params is the solution, "
+                "and evaluate begins with model = equinox.combine(params, static)"
+            )
 
 
 def check_evaluate(problem: Problem, solution: PyTree) -> int:

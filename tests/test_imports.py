@@ -19,7 +19,7 @@ ALLOWED = {
     "networks": {"types", "ops", "cache"},
     "problems": {"types", "ops", "networks"},
     "algorithms": {"types", "ops", "objective", "cache"},
-    "registry": {"problems", "algorithms", "metrics", "types", "networks"},
+    "registry": {"problems", "algorithms", "metrics", "types", "ops", "networks"},
     "experiment": {"types", "ops", "registry", "metrics"},
     "stop": {"ops", "experiment"},
     "interop": {"types", "ops", "experiment", "metrics"},

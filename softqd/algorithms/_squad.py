@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
@@ -49,6 +48,7 @@ from softqd.objective import repulsion, safe_sqrt
 from softqd.ops import evaluation
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
+from softqd.ops.expressions import Optimizer, as_optimizer
 from softqd.ops.level import first_level
 from softqd.ops.transforms import is_outside
 from softqd.types import Algorithm, Evaluation, Key, Population, Problem
@@ -119,7 +119,7 @@ def squad(
     overlap: float = 0.12,
     num_neighbors: int = 8,
     gamma_sq: float | None = None,
-    optimizer: optax.GradientTransformation | None = None,
+    optimizer: Optimizer | None = None,
     batch_size: int | None = None,
 ) -> Algorithm:
     r"""Find solutions that are all good and all different. Nothing needs to be set.
@@ -143,8 +143,9 @@ def squad(
         num_neighbors: How many others repel a solution, at least 1.
         gamma_sq: Squared bandwidth, in squared standard deviations of the population.
             None: it sets itself, so that the overlap is met.
-        optimizer: An optax optimizer that makes the steps, as they are; every solution
-            has its own state. None: steps whose length is measured at the start.
+        optimizer: An optax optimizer that makes the steps, as they are, also as text,
+            'adam(0.05)', or a learning rate of Adam; every solution has its own state.
+            None: steps whose length is measured at the start.
         batch_size: Solutions evaluated at once, for the sake of memory: with fewer than
             all, the first to be evaluated see their neighbors where they were before.
             None: all.
@@ -176,7 +177,9 @@ def squad(
         if steered
         else fixed_bandwidth(gamma_sq),
         pace=steered_pace(),
-        steps=measured_steps() if optimizer is None else optimizer_steps(optimizer),
+        steps=measured_steps()
+        if optimizer is None
+        else optimizer_steps(as_optimizer(optimizer)),
     )
     return assemble(problem, parts, settings)
 

@@ -24,6 +24,7 @@ from softqd.ops import evaluation
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.distances import mean_nearest_dist_sq
+from softqd.ops.expressions import Optimizer, as_optimizer
 from softqd.ops.transforms import (
     behavior_transform,
     is_outside,
@@ -83,7 +84,7 @@ def squad_published(
     population_size: int = 1024,
     batch_size: int = 64,
     num_neighbors: int = 15,
-    optimizer: optax.GradientTransformation = optax.adam(0.05),  # noqa: B008 (pure)
+    optimizer: Optimizer = optax.adam(0.05),  # noqa: B008 (pure)
     transform: str | Callable = "logit",
     repulsion_weight: float | optax.Schedule = 0.5,
     protect_quality: bool = False,
@@ -107,11 +108,13 @@ def squad_published(
             behaviors once per iteration, 'nearest' (mean squared distance to the
             nearest neighbor) or 'inverse_nearest'.
         population_size: N, at least 2.
-        batch_size: M, from 1 to N; the last batch of an iteration may be smaller.
+        batch_size: M, at least 1; the last batch of an iteration may be smaller, and
+            with N or more there is one batch.
         num_neighbors: How many others repel a solution: 0 for independent ascent, N - 1
             or more for all. (The published 16 counted the solution itself.)
-        optimizer: Any optax optimizer; every solution has its own state, so clipping
-            by norm acts on each solution alone.
+        optimizer: Any optax optimizer, also as text, 'adam(0.05)', or a learning rate
+            of Adam; every solution has its own state, so clipping by norm acts on each
+            solution alone.
         transform: Map from unit coordinates to the space where repulsion acts:
             'logit', 'probit', 'identity', or an elementwise function. Unbounded
             dimensions are left alone.
@@ -137,8 +140,9 @@ def squad_published(
         64
     """
     given = {k: v for k, v in locals().items() if k != "problem"}
-    settings = Settings(**given)
+    settings = Settings(**{**given, "optimizer": as_optimizer(optimizer)})
     _check_settings(settings)
+    settings = settings._replace(batch_size=min(batch_size, population_size))
 
     def init(problem, key, solutions=None):
         return _init(settings, problem, key, solutions)
@@ -311,7 +315,7 @@ def _bandwidth(gamma_sq: Any, iteration: Array, z: Float[Array, "n d"]) -> Array
 def _check_settings(settings: Settings) -> None:
     n = settings.population_size
     check_count("population_size", n, 2)
-    check_count("batch_size", settings.batch_size, 1, n)
+    check_count("batch_size", settings.batch_size, 1)
     check_count("num_neighbors", settings.num_neighbors, 0)
     transform_function(settings.transform)
     _check_bandwidth(settings.gamma_sq, n)

@@ -22,6 +22,7 @@ import optax
 
 from softqd import registry
 from softqd.experiment.own import is_own, own_factory
+from softqd.ops.expressions import evaluate_expression
 from softqd.registry import lookup, unknown_message
 from softqd.types import Algorithm, Problem
 
@@ -342,7 +343,9 @@ def parse_value(text: str) -> Any:
 def _kinds(hint: Any) -> set[Any]:
     """What a type hint admits, in the words of a configuration."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return set().union(*map(_kinds, typing.get_args(hint)))
+        kinds = set().union(*map(_kinds, typing.get_args(hint)))
+        # Optimizers are spelled as calls here.
+        return kinds - {str, float} if "optimizer" in kinds else kinds
     if hint is type(None):
         return {"none"}
     if hint in (int, float, bool, str):
@@ -392,7 +395,10 @@ def _check_type(name: str, value: Any, hint: Any) -> Any:
 
 
 def _check_expression(name: str, text: str) -> str:
-    evaluate_expression(text, name)
+    try:
+        evaluate_expression(text, name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     return text
 
 
@@ -417,47 +423,3 @@ def expressions_of(config: Config) -> set[str]:
         for key, hint in hints.items()
         if "(" in str(settings.get(key)) and _kinds(hint) & {"optimizer", "schedule"}
     }
-
-
-def evaluate_expression(
-    text: str, name: str = "expression", number: Callable[[float], Any] = float
-) -> Any:
-    """Evaluate nested calls of optax functions with literal arguments.
-
-    Args:
-        text: As in ``adam(0.05)``.
-        name: For messages.
-        number: Called with every argument with a decimal point; its answer is used.
-
-    Raises:
-        ConfigError: If the text is anything else.
-
-    Examples:
-        >>> evaluate_expression("constant_schedule(0.5)")(0)
-        0.5
-    """
-    example = "write for example adam(0.05)"
-
-    def convert(node: ast.expr) -> Any:
-        if not isinstance(node, ast.Call):
-            value = ast.literal_eval(node)
-            return number(value) if isinstance(value, float) else value
-        function = getattr(node.func, "id", None)
-        if not function or function.startswith("_") or not hasattr(optax, function):
-            known = [n for n in dir(optax) if not n.startswith("_")]
-            wrong = ast.unparse(node.func)
-            raise ConfigError(unknown_message("optax function", wrong, known, example))
-        keywords = {k.arg: convert(k.value) for k in node.keywords if k.arg}
-        return getattr(optax, function)(*map(convert, node.args), **keywords)
-
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(tree, ast.Call):
-            raise ValueError("it is not a call")
-        return convert(tree)
-    except ConfigError:
-        raise
-    except (ValueError, SyntaxError, TypeError) as error:
-        raise ConfigError(
-            f"{name} {text!r} cannot be read ({error}); {example}"
-        ) from None

@@ -141,7 +141,7 @@ def test_files_of_the_published_form_under_its_old_name(tmp_path, setting):
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("batch_size=4096", "batch_size must be a whole number between 1 and 1024"),
+        ("batch_size=0", "batch_size must be a whole number at least 1"),
         ("gamma_sq=-1", "gamma_sq must be positive"),
         ("gamma_sq=close", "unknown gamma_sq rule 'close'"),
         ("transform=sqrt", "unknown transform 'sqrt'; use one of logit"),
