@@ -100,13 +100,17 @@ class Population:
             import pandas as pd
         except ImportError:
             raise ImportError("to_pandas needs pandas: pip install pandas") from None
+        return pd.DataFrame(self.to_columns())
+
+    def to_columns(self) -> dict[str, np.ndarray]:
+        """The columns of `to_pandas`, and of a CSV file, by name."""
         kept = self.compact()
-        columns = {"quality": kept.quality.astype(np.float64)}
+        columns = {"quality": np.asarray(kept.quality, np.float64)}
         parts = [("behavior", kept.behavior)]
         for name, part in parts + named_leaves(kept.solutions, "solution"):
             flat = _raveled(part).astype(np.float64)
             columns |= {f"{name}_{i}": flat[:, i] for i in range(flat.shape[1])}
-        return pd.DataFrame(columns)
+        return columns
 
     def to_ribs(self) -> dict[str, np.ndarray]:
         """The occupied rows as the arguments of a pyribs archive's ``add``.

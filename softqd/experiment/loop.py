@@ -23,6 +23,7 @@ from softqd.experiment.result import COUNTS, Result, plain_settings, versions
 from softqd.experiment.watch import STILL, trouble
 from softqd.ops.checks import check_first_evaluation, check_solutions
 from softqd.ops.level import level_of
+from softqd.ops.units import Units, units_of
 from softqd.types import Algorithm, Population
 
 # Longest time between two returns to Python: how soon Ctrl-C and the bar react.
@@ -50,6 +51,7 @@ class Ledger:
         counts: What was spent, by `COUNTS`, per lane.
         history: Column to one entry per log point, a list where lanes differ.
         levels: From where quality is measured, per lane; None while nobody is there.
+        units: In which behaviors are measured, likewise.
         failures: Lane to what became of it.
         iteration: Iterations done.
         seconds: Spent on them.
@@ -59,6 +61,7 @@ class Ledger:
     counts: dict[str, list[int]]
     history: dict[str, list] = field(default_factory=dict)
     levels: list[float | None] = field(default_factory=list)
+    units: list[Units | None] = field(default_factory=list)
     failures: dict[int, str] = field(default_factory=dict)
     iteration: int = 0
     seconds: float = 0.0
@@ -71,6 +74,11 @@ class Ledger:
         ledger = cls(**{name: data[name] for name in names})
         ledger.failures = {int(k): v for k, v in ledger.failures.items()}
         return ledger
+
+    @property
+    def is_unmeasured(self) -> bool:
+        """Whether a lane has not had anybody to find level and units among."""
+        return None in self.levels or None in self.units
 
     @property
     def evaluations(self) -> int:
@@ -143,7 +151,7 @@ class Loop:
                 every = np.broadcast_to(spent, (len(program.lanes.seeds),))
                 self.ledger.counts[name] = every.tolist()
             self._check_start(state)
-            self._find_levels(state)
+            self._find_measures(state)
         plan = program.algorithm.plan
         if plan is not None:
             state = plan(state, num_iterations, max_evaluations)
@@ -159,15 +167,18 @@ class Loop:
             for place in self.program.places(state):
                 check_first_evaluation(problem, *place)
 
-    def _find_levels(self, state: PyTree) -> None:
-        """Find levels among the first that are there; archives may start empty."""
-        qualities = self.program.qualities(state)
+    def _find_measures(self, state: PyTree) -> None:
+        """Find levels and units among the first there are; archives may start empty."""
         problem, ledger = self.program.algorithm.problem, self.ledger
+        places = self.program.places(state)
+        nobody = [None] * len(places)
         ledger.levels = [
-            level_of(problem, q) if level is None else level
-            for q, level in zip(
-                qualities, ledger.levels or [None] * len(qualities), strict=True
-            )
+            level_of(problem, quality) if level is None else level
+            for (quality, _), level in zip(places, ledger.levels or nobody, strict=True)
+        ]
+        ledger.units = [
+            units_of(problem, behavior) if units is None else units
+            for (_, behavior), units in zip(places, ledger.units or nobody, strict=True)
         ]
 
     # --- advancing ----------------------------------------------------------------
@@ -175,7 +186,7 @@ class Loop:
     def advance(self, num_steps: int) -> None:
         """Run some iterations on the device and count what they cost."""
         ledger, program = self.ledger, self.program
-        if None in ledger.levels:
+        if ledger.is_unmeasured:
             num_steps = 1
         before = None if ledger.iteration else program.places(self.state)
         began = time.perf_counter()
@@ -195,8 +206,8 @@ class Loop:
         ledger.evaluations_per_step = max(ledger.evaluations_per_step, per_step)
         ledger.seconds += spent
         self.seconds_per_step = spent / num_steps
-        if None in ledger.levels:
-            self._find_levels(state)
+        if ledger.is_unmeasured:
+            self._find_measures(state)
         # Where every member has a gradient; of fewer, all children may be rejected.
         if before and per_gradient >= len(before[0][0]) > 1:
             self._warn_if_still(before)
@@ -339,6 +350,7 @@ class Loop:
                 versions=versions(),
                 timings={"compile": self.compile_seconds, "run": ledger.seconds},
                 quality_level=ledger.levels[lane] or 0.0,
+                behavior_units=ledger.units[lane],
                 interrupted=interrupted,
             )
             for lane, population in enumerate(populations)

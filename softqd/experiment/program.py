@@ -120,10 +120,6 @@ class Program:
             for quality, behavior, occupied in found
         ]
 
-    def qualities(self, state: PyTree) -> list[np.ndarray]:
-        """Qualities of every lane."""
-        return [quality for quality, _ in self.places(state)]
-
     def _beginning(self) -> Callable:
         return partial(_begin, over=self.lanes.over)
 

@@ -17,6 +17,7 @@ import numpy as np
 import tomli_w
 
 from softqd.experiment.files.readers import load_population
+from softqd.ops.units import Units
 from softqd.types import Algorithm, Population, named_leaves
 
 # What every iteration reports, in the order in which it is tallied.
@@ -39,6 +40,9 @@ class Result:
         timings: Seconds spent, 'compile' and 'run'.
         quality_level: From where quality is measured: declared by the problem, or found
             in the first population.
+        behavior_units: Low and high end of every behavior, which metrics map to 0 and
+            1: declared by the problem, or else the mean of the first population, less
+            and plus sqrt(3) standard deviations. None if it had no solution.
         interrupted: Whether Ctrl-C ended the run.
     """
 
@@ -49,6 +53,7 @@ class Result:
     versions: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     quality_level: float = 0.0
+    behavior_units: Units | None = None
     interrupted: bool = False
 
     def save(self, directory: str | Path) -> Path:
@@ -75,6 +80,7 @@ class Result:
             "versions": self.versions,
             "timings": self.timings,
             "quality_level": self.quality_level,
+            "behavior_units": self.behavior_units,
             "interrupted": self.interrupted,
         }
         (directory / "result.json").write_text(json.dumps(summary, indent=1) + "\n")
@@ -109,6 +115,14 @@ def level_in(directory: str | Path) -> float:
     return float(json.loads(path.read_text()).get("quality_level", 0.0))
 
 
+def units_in(directory: str | Path) -> Units | None:
+    """The behavior units of a run folder; None where none are written."""
+    path = Path(directory) / "result.json"
+    if not path.exists():
+        return None
+    return json.loads(path.read_text()).get("behavior_units")
+
+
 def load_history(directory: str | Path) -> dict[str, np.ndarray]:
     """Read the history of a run folder alone."""
     with open(Path(directory) / "history.csv", newline="") as file:
@@ -126,9 +140,17 @@ def load_history(directory: str | Path) -> dict[str, np.ndarray]:
 def save_population(path: Path, population: Population) -> None:
     """Write the occupied rows: ``quality``, ``behavior`` and the solutions.
 
-    Solutions are one array ``solutions``, or ``solutions/<name>`` for each leaf of a
-    pytree. No pickled objects.
+    In an ``.npz`` solutions are one array ``solutions``, or ``solutions/<name>`` for
+    each leaf of a pytree; no pickled objects. A ``.csv`` has the columns of
+    `Population.to_columns`.
     """
+    if path.suffix.lower() == ".csv":
+        columns = population.to_columns()
+        with open(path, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*(x.tolist() for x in columns.values()), strict=True))
+        return
     kept = population.compact()
     arrays = {"quality": kept.quality, "behavior": kept.behavior}
     arrays |= dict(named_leaves(kept.solutions, "solutions"))

@@ -91,7 +91,7 @@ def evaluate_expression(
         return convert(tree)
     except _UnknownFunctionError:
         raise
-    except (ValueError, SyntaxError, TypeError) as error:
+    except Exception as error:  # whatever optax makes of the arguments
         raise ValueError(
             f"{name} {text!r} cannot be read ({error}); {example}"
         ) from None

@@ -53,9 +53,14 @@ def run_data(run: Run, pictures: int) -> tuple[dict[str, Any], list[str]]:
         "settings": {t: _plain(v) for t, v in config.items() if t != "versions"},
         "versions": run.result.versions,
         "timings": {k: finite(v) for k, v in run.result.timings.items()},
-        "notes": [*run.notes, *why],
+        "notes": [*run.notes, *why, *_space(run.metrics)],
     }
     return data, drawn
+
+
+def _space(metrics: dict[str, Any]) -> list[str]:
+    """What to know of the units of diversity, if anything."""
+    return [text for name, text in metrics.get("notes", {}).items() if name == "space"]
 
 
 def metric_rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:

@@ -150,6 +150,7 @@ def conclude(
         if table is None
     }
     warnings = [
+        *([notes["space"]] if "space" in notes else []),
         *_failure_warnings(algorithms),
         *_metric_warnings(statistics, algorithms),
         *_version_warnings(algorithms),

@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from softqd.experiment.config import Config
 from softqd.experiment.folder import write_whole
 from softqd.experiment.many.compare import Experiment
@@ -166,7 +164,6 @@ def sweep(
     check_jobs(jobs, problem, {name: algorithm})
     points = points_of(values)
     ready, methods = grid_methods(problem, algorithm, points, settings, iterations)
-    _check_metric(metric, ready)
     budget, methods = with_budgets(methods, evaluations, _kind_of)
     place = tempfile.TemporaryDirectory() if out is None else nullcontext(str(out))
     with place as folder:
@@ -197,18 +194,6 @@ def _check_arguments(metric, iterations, evaluations):
             check_count(name, value, 1)
     if iterations is not None and evaluations is not None:
         raise ValueError("give iterations or evaluations, not both")
-
-
-def _check_metric(metric: str, problem: Problem) -> None:
-    """Refuse a metric that no run will have, before anything runs."""
-    if metric in ("mean_quality", "max_quality"):
-        return
-    if not np.isfinite(problem.bounds(problem.behavior_dim)).all():
-        raise ValueError(
-            f"metric {metric!r} needs a bounded behavior space, and problem "
-            f"{problem.name!r} is unbounded; choose mean_quality or max_quality, or "
-            "declare behavior_bounds"
-        )
 
 
 def _conclude(
