@@ -22,7 +22,7 @@ ALLOWED = {
     "registry": {"problems", "algorithms", "metrics", "types", "ops", "networks"},
     "experiment": {"types", "ops", "registry", "metrics"},
     "stop": {"ops", "experiment"},
-    "interop": {"types", "ops", "experiment", "metrics"},
+    "interop": {"types", "ops", "algorithms", "experiment", "metrics"},
     "plot": {"types", "ops", "metrics", "registry", "experiment"},
     "page": {"types", "ops", "metrics", "registry", "experiment", "plot"},
     "paper": {"types", "metrics", "registry", "experiment", "plot"},
