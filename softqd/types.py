@@ -16,8 +16,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, PyTree
+
+from softqd import html
 
 Key = Array
 Bounds = tuple[float | tuple[float, ...], float | tuple[float, ...]]
@@ -57,6 +60,48 @@ class Population:
 
     def __len__(self) -> int:
         return int(np.asarray(self.occupied).sum())
+
+    def __repr__(self) -> str:
+        arrays = (self.quality, self.behavior, self.occupied)
+        if not all(map(_is_known, arrays)):  # within a transformation of JAX
+            shapes = ", ".join(str(getattr(x, "shape", x)) for x in arrays)
+            return f"Population(shapes {shapes})"
+        return f"Population({self._words()})"
+
+    def _words(self) -> str:
+        if not len(self):
+            return "no solution"
+        quality = html.span(np.asarray(self.quality)[np.asarray(self.occupied)])
+        dim = self.behavior.shape[-1]
+        count = f"{len(self):,} solution{'s' * (len(self) > 1)}"
+        return f"{count}, {dim} behavior{'s' * (dim > 1)}, quality {quality}"
+
+    def _repr_html_(self) -> str:
+        return html.card(
+            "Population",
+            self.numbers(),
+            self.picture(),
+            ["softqd.select(population, 20)", "softqd.plot.scatter(population)"],
+        )
+
+    def numbers(self) -> dict[str, str]:
+        """What notebooks show of it, by name."""
+        kept = np.asarray(self.occupied)
+        behavior = np.asarray(self.behavior)[kept]
+        spans = {f"behavior {i + 1}": html.span(b) for i, b in enumerate(behavior.T)}
+        shown = dict(list(spans.items())[:4])
+        quality = html.span(np.asarray(self.quality)[kept])
+        return {"solutions": f"{len(self):,}", "quality": quality, **shown}
+
+    def picture(self) -> str:
+        """The first two behaviors, or one and the quality, as a small SVG."""
+        kept = np.asarray(self.occupied)
+        quality, behavior = (
+            np.asarray(x, float)[kept] for x in (self.quality, self.behavior)
+        )
+        columns = np.column_stack([behavior, quality])[:, :2]
+        names = ["behavior 1", "behavior 2" if behavior.shape[1] > 1 else "quality"]
+        return html.dots(columns, quality, f"{names[0]}, {names[1]} up; color: quality")
 
     def __iter__(self) -> Iterator[Population]:
         kept = self.compact()
@@ -224,6 +269,11 @@ def lift_arrays(function: Callable) -> Partial:
     return Partial(_Rebuild(treedef, static), [x for x in leaves if _is_array(x)])
 
 
+def _is_known(array: Any) -> bool:
+    """Whether numbers can be looked at."""
+    return _is_array(array) and not isinstance(array, Tracer)
+
+
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (jax.Array, np.ndarray))
 
@@ -310,6 +360,26 @@ class Problem:
         if self.solution_bounds is not None:
             set_field("solution_bounds", _check_box(self.solution_bounds))
 
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{name} {value}" for name, value in self._rows().items())
+        return f"Problem({self.name!r}, {rows})"
+
+    def _repr_html_(self) -> str:
+        then = ["result = softqd.run(softqd.squad(problem), progress=True)"]
+        return html.card(f"Problem {self.name}", self._rows(), "", then)
+
+    def _rows(self) -> dict[str, str]:
+        # Nothing is evaluated for it: that may take minutes.
+        names = ", ".join((self.behavior_names or ())[:8])
+        level = self.quality_level
+        rows = {
+            "behaviors": names,
+            "behavior_bounds": _short(self.behavior_bounds),
+            "quality_bounds": self.quality_bounds and _short(self.quality_bounds),
+            "quality_level": None if level is None else f"{level:g}",
+        }
+        return {name: value for name, value in rows.items() if value}
+
     @property
     def is_stochastic(self) -> bool:
         """Whether ``evaluate`` takes a key beside the solution."""
@@ -389,6 +459,16 @@ class Problem:
         for name, value in zip(names, (*children, *static), strict=True):
             object.__setattr__(problem, name, value)
         return problem
+
+
+def _short(bounds: Any) -> str:
+    """Bounds in a few words."""
+    if bounds is None:
+        return "none"
+    low, high = map(np.ravel, bounds)
+    pairs = [f"{a:g} to {b:g}" for a, b in zip(low, high, strict=True)]
+    shown = ", ".join(dict.fromkeys(pairs[:4]))
+    return shown if len(pairs) <= 4 or len(set(pairs)) == 1 else f"{shown}, ..."
 
 
 def _num_required(function: Callable) -> int:

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import tomli_w
 
+from softqd import html
 from softqd.experiment.files.readers import load_population
 from softqd.ops.units import Units
 from softqd.types import Algorithm, Population, named_leaves
@@ -55,6 +56,35 @@ class Result:
     quality_level: float = 0.0
     behavior_units: Units | None = None
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{k} {v}" for k, v in self._numbers().items())
+        return f"Result({self._title()}: {words})"
+
+    def _repr_html_(self) -> str:
+        then = [
+            "softqd.plot.value_map(result, problem)",
+            "few = softqd.select(result, 20)",
+            'result.save("runs/mine")',
+        ]
+        return html.card(
+            self._title(), self._numbers(), self.population.picture(), then
+        )
+
+    def _title(self) -> str:
+        tables = [self.config.get(name, "?") for name in ("algorithm", "problem")]
+        names = [t.get("name", "?") if isinstance(t, dict) else t for t in tables]
+        interrupted = " (interrupted)" if self.interrupted else ""
+        return f"{' on '.join(names)}, seed {self.seed}{interrupted}"
+
+    def _numbers(self) -> dict[str, str]:
+        counts = {
+            name: html.number(self.history[name][-1])
+            for name in ("iteration", "evaluations")
+            if len(self.history.get(name, ()))
+        }
+        seconds = {"seconds": html.number(self.timings["run"])} if self.timings else {}
+        return {**self.population.numbers(), **counts, **seconds}
 
     def save(self, directory: str | Path) -> Path:
         """Write population.npz, history.csv, config.toml and result.json.
