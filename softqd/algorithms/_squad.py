@@ -50,7 +50,6 @@ from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.expressions import Optimizer, as_optimizer
 from softqd.ops.level import first_level
-from softqd.ops.transforms import is_outside
 from softqd.types import Algorithm, Evaluation, Key, Population, Problem
 
 # Iterations that schedules take a run for whose length is not known.
@@ -91,7 +90,6 @@ class SquadInfo(NamedTuple):
     gradient_evaluations: Int[Array, ""]
     vector_jacobian_products: Int[Array, ""]
     is_finite: Bool[Array, " n"]
-    clipped_behaviors: Int[Array, ""]  # outside their bounds after this iteration
     gamma_sq: Float[Array, ""]
     overlap: Float[Array, ""]  # of the population with its neighbors
     lit: Float[Array, ""]  # share of solutions above the level
@@ -324,7 +322,6 @@ def _step(
         gradient_evaluations=num_gradients,
         vector_jacobian_products=num_gradients,
         is_finite=jnp.full((n,), moved.stepped_back < n),
-        clipped_behaviors=is_outside(problem, new.found.behavior).sum(),
         gamma_sq=state.gamma_sq,
         overlap=overlap,
         lit=is_lit.mean(dtype=state.pace.dtype),

@@ -27,7 +27,6 @@ from softqd.ops.distances import mean_nearest_dist_sq
 from softqd.ops.expressions import Optimizer, as_optimizer
 from softqd.ops.transforms import (
     behavior_transform,
-    is_outside,
     transform_function,
 )
 from softqd.types import Algorithm, Key, Population, Problem
@@ -71,7 +70,6 @@ class SquadPublishedInfo(NamedTuple):
     gradient_evaluations: Int[Array, ""]
     vector_jacobian_products: Int[Array, ""]
     is_finite: Bool[Array, " n"]
-    clipped_behaviors: Int[Array, ""]  # outside their bounds after this iteration
     gamma_sq: Float[Array, ""]  # mean over solutions
     overlap: Float[Array, ""]  # of the population with its neighbors
     repulsion_weight: Float[Array, ""]
@@ -233,7 +231,6 @@ def _step(
         gradient_evaluations=jnp.int32(n),
         vector_jacobian_products=jnp.int32(n),
         is_finite=finite,
-        clipped_behaviors=is_outside(problem, new.behavior).sum(),
         gamma_sq=gamma_sq.mean(),
         overlap=mean_overlap(overlaps),
         repulsion_weight=weight,

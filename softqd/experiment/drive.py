@@ -127,6 +127,7 @@ def drive(
                 loop.log()
         # Not kept: what continues logs where it would have logged anyway.
         loop.log()
+        loop.warn_of_outside()
         return interrupt.is_pending
 
 

@@ -20,7 +20,7 @@ from jaxtyping import Int, PyTree
 from softqd.experiment import checkpoint
 from softqd.experiment.program import Program
 from softqd.experiment.result import COUNTS, Result, plain_settings, versions
-from softqd.experiment.watch import STILL, trouble
+from softqd.experiment.watch import STILL, num_outside, outside_words, trouble
 from softqd.ops.checks import check_first_evaluation, check_solutions
 from softqd.ops.level import level_of
 from softqd.ops.units import Units, units_of
@@ -267,12 +267,26 @@ class Loop:
             return
         row: dict[str, Any] = {"iteration": ledger.iteration, **ledger.counts}
         row["seconds"] = ledger.seconds
-        places = self.program.places(self.state)
+        places, problem = (
+            self.program.places(self.state),
+            self.program.algorithm.problem,
+        )
         for name, best in (("mean_quality", np.mean), ("max_quality", np.max)):
             row[name] = [float(best(q)) if q.size else math.nan for q, _ in places]
+        row["clipped_behaviors"] = [num_outside(problem, b) for _, b in places]
         ledger.enter(row | self._scalars() | self._measured())
         if ledger.iteration and not self.is_warned:
             self._warn_of_trouble(places)
+
+    def warn_of_outside(self) -> None:
+        """Say so, of the first lane that it is true of, if behaviors are outside."""
+        column = self.ledger.history["clipped_behaviors"]
+        for lane, num in enumerate(column[-1]):
+            if num and lane not in self.ledger.failures:
+                problem = self.program.algorithm.problem
+                which = self.program.lanes.words(lane)
+                warnings.warn(outside_words(num, problem, which), stacklevel=2)
+                return
 
     def _warn_of_trouble(self, places: list[tuple[np.ndarray, np.ndarray]]) -> None:
         """Say so, once, if a population cannot spread."""

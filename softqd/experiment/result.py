@@ -32,8 +32,8 @@ class Result:
     Attributes:
         population: The final population, as NumPy arrays.
         history: Equal-length arrays, one entry per log point, among them 'iteration',
-            'evaluations', 'gradient_evaluations', 'seconds', 'mean_quality' and
-            'max_quality'.
+            'evaluations', 'gradient_evaluations', 'seconds', 'mean_quality',
+            'max_quality' and 'clipped_behaviors', solutions outside their bounds.
         config: Enough to repeat the run, where it was started from a configuration;
             else what is known of it.
         seed: The seed.

@@ -146,7 +146,7 @@ def check_first_evaluation(
         return
     _refuse_nonfinite(np.isfinite(np.asarray(quality)), "quality")
     _refuse_nonfinite(np.isfinite(np.asarray(behavior)).all(1), "behavior")
-    outside = np.asarray(is_outside(problem, jnp.asarray(behavior)))
+    outside = is_outside(problem, behavior)
     if outside.any():
         i = int(outside.argmax())
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A notebook, executed by a real kernel (nbclient and ipykernel: the extra 'parity')."""
+"""A notebook in a real kernel (nbclient and ipykernel: the extra 'parity')."""
 
 import threading
 
