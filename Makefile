@@ -33,7 +33,7 @@ slow: $(VENV)/.dev
 networks: $(VENV)/.dev
 	$(PYTEST) $(CORE) -m networks tests
 
-# Comparisons with other libraries.
+# Comparisons with other libraries, and a notebook in a real kernel.
 parity: $(VENV)/.parity
 	$(PYTEST) -m "parity and not torch_parity" tests/parity
 

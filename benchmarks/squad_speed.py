@@ -126,7 +126,6 @@ def whole_runs():
             result = softqd.run(
                 algorithm,
                 seed=seed,
-                num_iterations=None,
                 max_evaluations=2_050_000,
                 log_every=10**6,
             )

@@ -12,7 +12,7 @@ Examples:
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from softqd import metrics, problems
+from softqd import metrics, problems, stop
 from softqd.algorithms import *  # noqa: F403 (every one of them)
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.files.readers import load_population
@@ -21,7 +21,7 @@ from softqd.experiment.many.compare import compare
 from softqd.experiment.many.comparison import Comparison, load_comparison
 from softqd.experiment.many.sweep import Sweep, load_sweep, sweep
 from softqd.experiment.result import Result, load
-from softqd.experiment.run import run
+from softqd.experiment.run import Interrupted, run
 from softqd.metrics import (
     Estimate,
     behavior_value,
@@ -46,6 +46,7 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Evaluation",
+    "Interrupted",
     "NonFiniteError",
     "Population",
     "Problem",
@@ -67,6 +68,7 @@ __all__ = [
     "select",
     "soft_qd_score",
     "squad_objective",
+    "stop",
     "sweep",
 ]
 # Those of the star above; pyright and griffe know them from there.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -12,6 +15,9 @@ from jaxtyping import Float
 
 from softqd.ops.checks import check_count
 from softqd.ops.cvt import NUM_SAMPLES, kmeans
+
+# What takes longer is said, in seconds.
+_LONG = 2.0
 
 
 def cache_folder() -> Path:
@@ -45,9 +51,22 @@ def cvt_centroids(
     if cached is not None:
         return cached
     samples = np.random.default_rng(seed).random((num_samples, dim), dtype=np.float32)
-    centroids = np.asarray(kmeans(jnp.asarray(samples), cells))
+    what = f"tessellating {cells:,} cells in {dim} dimensions; kept in {folder}"
+    with _said_if_long(what):
+        centroids = np.asarray(kmeans(jnp.asarray(samples), cells))
     _keep(folder / name, centroids)
     return centroids
+
+
+@contextlib.contextmanager
+def _said_if_long(what: str) -> Iterator[None]:
+    """Write a line to standard error where something takes long."""
+    timer = threading.Timer(_LONG, lambda: print(what, file=sys.stderr, flush=True))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _read(path: Path, shape: tuple[int, int]) -> np.ndarray | None:

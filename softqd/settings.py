@@ -153,6 +153,8 @@ def _setting(parameter: inspect.Parameter) -> Setting:
         kinds |= {*PLAIN.values(), Kind.NONE}
     if default is None:
         kinds.add(Kind.NONE)
+    if Kind.OPTIMIZER in kinds:  # a configuration spells it as a call
+        kinds -= {Kind.TEXT, Kind.NUMBER}
     marks = {type(part): part for part in parts}
     return Setting(
         kinds=frozenset(kinds),

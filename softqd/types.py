@@ -16,8 +16,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, PyTree
+
+from softqd import html
 
 Key = Array
 Bounds = tuple[float | tuple[float, ...], float | tuple[float, ...]]
@@ -57,6 +60,48 @@ class Population:
 
     def __len__(self) -> int:
         return int(np.asarray(self.occupied).sum())
+
+    def __repr__(self) -> str:
+        arrays = (self.quality, self.behavior, self.occupied)
+        if not all(map(_is_known, arrays)):  # within a transformation of JAX
+            shapes = ", ".join(str(getattr(x, "shape", x)) for x in arrays)
+            return f"Population(shapes {shapes})"
+        return f"Population({self._words()})"
+
+    def _words(self) -> str:
+        if not len(self):
+            return "no solution"
+        quality = html.span(np.asarray(self.quality)[np.asarray(self.occupied)])
+        dim = self.behavior.shape[-1]
+        count = f"{len(self):,} solution{'s' * (len(self) > 1)}"
+        return f"{count}, {dim} behavior{'s' * (dim > 1)}, quality {quality}"
+
+    def _repr_html_(self) -> str:
+        return html.card(
+            "Population",
+            self.numbers(),
+            self.picture(),
+            ["softqd.select(population, 20)", "softqd.plot.scatter(population)"],
+        )
+
+    def numbers(self) -> dict[str, str]:
+        """What notebooks show of it, by name."""
+        kept = np.asarray(self.occupied)
+        behavior = np.asarray(self.behavior)[kept]
+        spans = {f"behavior {i + 1}": html.span(b) for i, b in enumerate(behavior.T)}
+        shown = dict(list(spans.items())[:4])
+        quality = html.span(np.asarray(self.quality)[kept])
+        return {"solutions": f"{len(self):,}", "quality": quality, **shown}
+
+    def picture(self) -> str:
+        """The first two behaviors, or one and the quality, as a small SVG."""
+        kept = np.asarray(self.occupied)
+        quality, behavior = (
+            np.asarray(x, float)[kept] for x in (self.quality, self.behavior)
+        )
+        columns = np.column_stack([behavior, quality])[:, :2]
+        names = ["behavior 1", "behavior 2" if behavior.shape[1] > 1 else "quality"]
+        return html.dots(columns, quality, f"{names[0]}, {names[1]} up; color: quality")
 
     def __iter__(self) -> Iterator[Population]:
         kept = self.compact()
@@ -100,13 +145,17 @@ class Population:
             import pandas as pd
         except ImportError:
             raise ImportError("to_pandas needs pandas: pip install pandas") from None
+        return pd.DataFrame(self.to_columns())
+
+    def to_columns(self) -> dict[str, np.ndarray]:
+        """The columns of `to_pandas`, and of a CSV file, by name."""
         kept = self.compact()
-        columns = {"quality": kept.quality.astype(np.float64)}
+        columns = {"quality": np.asarray(kept.quality, np.float64)}
         parts = [("behavior", kept.behavior)]
         for name, part in parts + named_leaves(kept.solutions, "solution"):
             flat = _raveled(part).astype(np.float64)
             columns |= {f"{name}_{i}": flat[:, i] for i in range(flat.shape[1])}
-        return pd.DataFrame(columns)
+        return columns
 
     def to_ribs(self) -> dict[str, np.ndarray]:
         """The occupied rows as the arguments of a pyribs archive's ``add``.
@@ -220,6 +269,11 @@ def lift_arrays(function: Callable) -> Partial:
     return Partial(_Rebuild(treedef, static), [x for x in leaves if _is_array(x)])
 
 
+def _is_known(array: Any) -> bool:
+    """Whether numbers can be looked at."""
+    return _is_array(array) and not isinstance(array, Tracer)
+
+
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (jax.Array, np.ndarray))
 
@@ -306,6 +360,26 @@ class Problem:
         if self.solution_bounds is not None:
             set_field("solution_bounds", _check_box(self.solution_bounds))
 
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{name} {value}" for name, value in self._rows().items())
+        return f"Problem({self.name!r}, {rows})"
+
+    def _repr_html_(self) -> str:
+        then = ["result = softqd.run(softqd.squad(problem), progress=True)"]
+        return html.card(f"Problem {self.name}", self._rows(), "", then)
+
+    def _rows(self) -> dict[str, str]:
+        # Nothing is evaluated for it: that may take minutes.
+        names = ", ".join((self.behavior_names or ())[:8])
+        level = self.quality_level
+        rows = {
+            "behaviors": names,
+            "behavior_bounds": _short(self.behavior_bounds),
+            "quality_bounds": self.quality_bounds and _short(self.quality_bounds),
+            "quality_level": None if level is None else f"{level:g}",
+        }
+        return {name: value for name, value in rows.items() if value}
+
     @property
     def is_stochastic(self) -> bool:
         """Whether ``evaluate`` takes a key beside the solution."""
@@ -315,7 +389,7 @@ class Problem:
     def behavior_dim(self) -> int:
         """Number of behavior dimensions, from ``sample`` or else from the bounds."""
         if self.sample is not None:
-            solution = jax.eval_shape(self.sample, jax.random.key(0))
+            solution = jax.eval_shape(self.draw, jax.random.key(0))
             return check_evaluate(self, solution)
         low = self.behavior_bounds[0] if self.behavior_bounds is not None else 0.0
         if isinstance(low, tuple):
@@ -324,6 +398,17 @@ class Problem:
             f"problem {self.name!r} does not say how many behavior dimensions it has; "
             "give it sample=, or behavior_bounds= with one value per dimension"
         )
+
+    def draw(self, key: Key) -> PyTree:
+        """One random solution of ``sample``.
+
+        Raises:
+            ValueError: If it does not consist of arrays.
+        """
+        assert self.sample is not None  # whoever draws has looked
+        solution = self.sample(key)
+        check_leaves(f"sample of problem {self.name!r} returned a solution", solution)
+        return solution
 
     def bounds(self, dim: int) -> tuple[np.ndarray, np.ndarray]:
         """The bounds as two arrays ``(dim,)``, infinite where there are none."""
@@ -374,6 +459,16 @@ class Problem:
         for name, value in zip(names, (*children, *static), strict=True):
             object.__setattr__(problem, name, value)
         return problem
+
+
+def _short(bounds: Any) -> str:
+    """Bounds in a few words."""
+    if bounds is None:
+        return "none"
+    low, high = map(np.ravel, bounds)
+    pairs = [f"{a:g} to {b:g}" for a, b in zip(low, high, strict=True)]
+    shown = ", ".join(dict.fromkeys(pairs[:4]))
+    return shown if len(pairs) <= 4 or len(set(pairs)) == 1 else f"{shown}, ..."
 
 
 def _num_required(function: Callable) -> int:
@@ -442,6 +537,22 @@ def _check_box(bounds: Any) -> tuple[PyTree, PyTree]:
                 f"high={b.tolist()}"
             )
     return low, high
+
+
+def check_leaves(what: str, solution: PyTree) -> None:
+    """Refuse solutions with leaves that are no arrays, such as functions of a module.
+
+    Raises:
+        ValueError: Naming the first such leaf.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(solution):
+        if not (hasattr(leaf, "dtype") or isinstance(leaf, (bool, int, float, list))):
+            raise ValueError(
+                f"{what} with a leaf that is no array, {jax.tree_util.keystr(path)} = "
+                f"{leaf!r:.40}. Leave it out; with equinox, params, static = "
+                "equinox.partition(model, equinox.is_array): params is the solution, "
+                "and evaluate begins with model = equinox.combine(params, static)"
+            )
 
 
 def check_evaluate(problem: Problem, solution: PyTree) -> int:

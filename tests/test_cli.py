@@ -492,6 +492,14 @@ def test_select_writes_the_members_that_matter(capsys, tmp_path):
     assert f"{share:.1%} of the Soft QD Score" in text
     line = complaint(capsys, "select", tmp_path / "p.npz", "--size", "51", "--out", out)
     assert "size must be a whole number between 1 and 50; got 51" in line
+    table = tmp_path / "small.csv"
+    arguments = ["select", tmp_path / "p.npz", "--size", "5", "--out"]
+    assert invoke(capsys, *arguments, table)[0] == 0
+    np.testing.assert_array_equal(
+        softqd.load_population(table).behavior, small.behavior
+    )
+    line = complaint(capsys, *arguments, tmp_path / "small")
+    assert "--out wants a .npz or .csv" in line
 
 
 def test_the_paper_run_is_refused_without_the_painting(capsys, monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """What every registered algorithm must keep, from the day it is registered."""
 
 import functools
+import inspect
 from typing import Any, NamedTuple
 
 import jax
@@ -121,6 +122,14 @@ def test_a_step_that_remembers_is_noticed():
     step_remembers_nothing(climb, state)
     with pytest.raises(AssertionError):
         step_remembers_nothing(climb._replace(step=step), state)
+
+
+def test_an_unset_batch_follows_a_small_population():
+    for factory in registry.ALGORITHMS.values():
+        if "population_size" in inspect.signature(factory).parameters:
+            algorithm = factory(make_bowl(), population_size=4)
+            state = jax.eval_shape(algorithm.init, jax.random.key(0))
+            jax.eval_shape(algorithm.step, state)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

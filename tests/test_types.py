@@ -29,6 +29,30 @@ def test_unbounded_space():
     assert np.isposinf(high).all()
 
 
+class Activation:
+    """A leaf that is a function, as modules of equinox have them."""
+
+    def __call__(self, x):
+        return x
+
+
+def test_a_module_with_functions_in_it_is_told_from_a_solution(bowl):
+    model = {"weight": jnp.ones(3), "activation": Activation()}
+    problem = softqd.Problem(lambda m: good(m["weight"]), lambda key: model)
+    message = (
+        r"no array, \['activation'\] = <.*Leave it out; with equinox, params, stat"
+    )
+    with pytest.raises(ValueError, match=message):
+        _ = problem.behavior_dim
+    algorithm = softqd.squad(problem, population_size=4)
+    for start in (
+        lambda: softqd.run(algorithm, num_iterations=1),
+        lambda: algorithm.init(jax.random.key(0), model),
+    ):
+        with pytest.raises(ValueError, match=message):
+            start()
+
+
 def test_dimension_unknown_without_sample():
     with pytest.raises(ValueError, match="give it sample="):
         _ = softqd.Problem(good).behavior_dim

@@ -23,6 +23,7 @@ from softqd.algorithms._cma_emitters import Archives, Search, offer, open_search
 from softqd.ops import emitters
 from softqd.ops.archive import CellArchive
 from softqd.ops.cma_es import CmaState, init_cma
+from softqd.ops.expressions import as_optimizer
 from softqd.types import Algorithm, Key, Problem
 
 
@@ -60,7 +61,8 @@ def arborescence(
 ) -> Algorithm:
     """CMA-MEGA; CMA-MAEGA where the settings have soft thresholds."""
     search = cma_emitters.search_of(settings)
-    parts = Parts(search, settings["optimizer"], settings["signed_quality"])
+    optimizer = as_optimizer(settings["optimizer"])
+    parts = Parts(search, optimizer, settings["signed_quality"])
     cells = cells_of(problem, centroids, settings)
     how = (_init, _step, cma_emitters.population)
     return assemble(name, problem, settings, parts, *how, arrays=(cells,))

@@ -33,11 +33,11 @@ MANY = 1024
 GAMMA_LIMITS = (1e-8, 1e4)
 # A behavior's scale is at least this part of its bounded range, or of its largest value
 # where it has none: what varies less is taken for constant.
-_SMALLEST, _SMALLEST_UNBOUNDED = 1e-2, 1e-4
+SMALLEST, SMALLEST_UNBOUNDED = 1e-2, 1e-4
 # Mean overlap with a neighbor from which on a place counts as shared.
-_SHARED = 0.9
+SHARED = 0.9
 # What is found below this counts as this.
-_FAINT = 1e-6
+FAINT = 1e-6
 # Solutions looked at for the first bandwidth.
 _NUM_LOOKED_AT = 256
 
@@ -105,8 +105,8 @@ def scale_of(problem: Problem, z: Float[Array, "n d"]) -> Scale:
     """The scale of a population, positive also where a behavior is constant."""
     low, high = problem.bounds(z.shape[1])
     is_bounded = jnp.asarray(np.isfinite(low) & np.isfinite(high))
-    largest = _SMALLEST_UNBOUNDED * jnp.abs(z).max(0)
-    smallest = jnp.where(is_bounded, _SMALLEST, largest)
+    largest = SMALLEST_UNBOUNDED * jnp.abs(z).max(0)
+    smallest = jnp.where(is_bounded, SMALLEST, largest)
     tiny = jnp.finfo(z.dtype).tiny ** 0.5
     return Scale(z.mean(0), jnp.maximum(jnp.maximum(z.std(0), smallest), tiny))
 
@@ -144,7 +144,7 @@ def crowding(overlap: Float[Array, " m"], others: int) -> Float[Array, " m"]:
         >>> crowding(jnp.array([2.0, 15.0]), 15)
         Array([0., 1.], dtype=float32)
     """
-    return jnp.clip((overlap / others - _SHARED) / (1.0 - _SHARED), 0.0, 1.0)
+    return jnp.clip((overlap / others - SHARED) / (1.0 - SHARED), 0.0, 1.0)
 
 
 def annealed(
@@ -198,7 +198,7 @@ def steer(
     limits: tuple[float, float],
 ) -> Float[Array, ""]:
     """Go where what was found meets its target, if it grows by the power ``slope``."""
-    error = jnp.log(target) - jnp.log(jnp.maximum(found, _FAINT))
+    error = jnp.log(target) - jnp.log(jnp.maximum(found, FAINT))
     # At most a factor of e in one iteration.
     step = jnp.clip(error / slope, -1.0, 1.0)
     return jnp.clip(value * jnp.exp(step), *limits)

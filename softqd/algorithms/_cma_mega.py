@@ -12,6 +12,7 @@ from jaxtyping import Array
 from softqd.algorithms._arborescence import arborescence
 from softqd.algorithms._assembly import given
 from softqd.algorithms._cells import CELLS
+from softqd.ops.expressions import Optimizer
 from softqd.settings import spelled
 from softqd.types import Algorithm, Problem
 
@@ -25,7 +26,7 @@ def cma_mega(
     num_emitters: int = 15,
     batch_size: int = 36,
     sigma0: float = 1.0,
-    optimizer: optax.GradientTransformation = spelled(optax.adam, 0.05),
+    optimizer: Optimizer = spelled(optax.adam, 0.05),
     ranker: str = "two_stage",
     selection: str = "filter",
     restart: str | int = "no_improvement",
@@ -50,7 +51,8 @@ def cma_mega(
         num_emitters: How many points search side by side.
         batch_size: Evaluations of an emitter in an iteration, its point included.
         sigma0: First spread of the coefficients.
-        optimizer: Any optax optimizer; moves the point towards its best children.
+        optimizer: Any optax optimizer, also as text, 'adam(0.05)', or a learning rate
+            of Adam; moves the point towards its best children.
         ranker: 'two_stage' or 'improvement': what makes a child good.
         selection: 'filter': parents are the children the archive took; 'mu': the
             better half.

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.algorithms._assembly import assemble, everyone, given
@@ -49,8 +48,8 @@ from softqd.objective import repulsion, safe_sqrt
 from softqd.ops import evaluation
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
+from softqd.ops.expressions import Optimizer, as_optimizer
 from softqd.ops.level import first_level
-from softqd.ops.transforms import is_outside
 from softqd.types import Algorithm, Evaluation, Key, Problem
 
 # Iterations that schedules take a run for whose length is not known.
@@ -91,7 +90,6 @@ class SquadInfo(NamedTuple):
     gradient_evaluations: Int[Array, ""]
     vector_jacobian_products: Int[Array, ""]
     is_finite: Bool[Array, " n"]
-    clipped_behaviors: Int[Array, ""]  # outside their bounds after this iteration
     gamma_sq: Float[Array, ""]
     overlap: Float[Array, ""]  # of the population with its neighbors
     lit: Float[Array, ""]  # share of solutions above the level
@@ -119,7 +117,7 @@ def squad(
     overlap: float = 0.12,
     num_neighbors: int = 8,
     gamma_sq: float | None = None,
-    optimizer: optax.GradientTransformation | None = None,
+    optimizer: Optimizer | None = None,
     batch_size: int | None = None,
 ) -> Algorithm:
     r"""Find solutions that are all good and all different. Nothing needs to be set.
@@ -143,8 +141,9 @@ def squad(
         num_neighbors: How many others repel a solution, at least 1.
         gamma_sq: Squared bandwidth, in squared standard deviations of the population.
             None: it sets itself, so that the overlap is met.
-        optimizer: An optax optimizer that makes the steps, as they are; every solution
-            has its own state. None: steps whose length is measured at the start.
+        optimizer: An optax optimizer that makes the steps, as they are, also as text,
+            'adam(0.05)', or a learning rate of Adam; every solution has its own state.
+            None: steps whose length is measured at the start.
         batch_size: Solutions evaluated at once, for the sake of memory: with fewer than
             all, the first to be evaluated see their neighbors where they were before.
             None: all.
@@ -176,7 +175,9 @@ def squad(
         if steered
         else fixed_bandwidth(gamma_sq),
         pace=steered_pace(),
-        steps=measured_steps() if optimizer is None else optimizer_steps(optimizer),
+        steps=measured_steps()
+        if optimizer is None
+        else optimizer_steps(as_optimizer(optimizer)),
     )
     how = (_init, _step, everyone)
     algorithm = assemble("squad", problem, settings, parts, *how)
@@ -300,7 +301,6 @@ def _step(
         gradient_evaluations=num_gradients,
         vector_jacobian_products=num_gradients,
         is_finite=jnp.full((n,), moved.stepped_back < n),
-        clipped_behaviors=is_outside(problem, new.found.behavior).sum(),
         gamma_sq=state.gamma_sq,
         overlap=overlap,
         lit=is_lit.mean(dtype=state.pace.dtype),

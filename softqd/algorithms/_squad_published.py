@@ -24,9 +24,9 @@ from softqd.ops import evaluation
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.distances import mean_nearest_dist_sq
+from softqd.ops.expressions import Optimizer, as_optimizer
 from softqd.ops.transforms import (
     behavior_transform,
-    is_outside,
     transform_function,
 )
 from softqd.settings import spelled
@@ -71,7 +71,6 @@ class SquadPublishedInfo(NamedTuple):
     gradient_evaluations: Int[Array, ""]
     vector_jacobian_products: Int[Array, ""]
     is_finite: Bool[Array, " n"]
-    clipped_behaviors: Int[Array, ""]  # outside their bounds after this iteration
     gamma_sq: Float[Array, ""]  # mean over solutions
     overlap: Float[Array, ""]  # of the population with its neighbors
     repulsion_weight: Float[Array, ""]
@@ -84,7 +83,7 @@ def squad_published(
     population_size: int = 1024,
     batch_size: int = 64,
     num_neighbors: int = 15,
-    optimizer: optax.GradientTransformation = spelled(optax.adam, 0.05),
+    optimizer: Optimizer = spelled(optax.adam, 0.05),
     transform: str | Callable = "logit",
     repulsion_weight: float | optax.Schedule = 0.5,
     protect_quality: bool = False,
@@ -108,11 +107,13 @@ def squad_published(
             behaviors once per iteration, 'nearest' (mean squared distance to the
             nearest neighbor) or 'inverse_nearest'.
         population_size: N, at least 2.
-        batch_size: M, from 1 to N; the last batch of an iteration may be smaller.
+        batch_size: M, at least 1; the last batch of an iteration may be smaller, and
+            with N or more there is one batch.
         num_neighbors: How many others repel a solution: 0 for independent ascent, N - 1
             or more for all. (The published 16 counted the solution itself.)
-        optimizer: Any optax optimizer; every solution has its own state, so clipping
-            by norm acts on each solution alone.
+        optimizer: Any optax optimizer, also as text, 'adam(0.05)', or a learning rate
+            of Adam; every solution has its own state, so clipping by norm acts on each
+            solution alone.
         transform: Map from unit coordinates to the space where repulsion acts:
             'logit', 'probit', 'identity', or an elementwise function. Unbounded
             dimensions are left alone.
@@ -138,8 +139,9 @@ def squad_published(
         64
     """
     arguments = given(locals())
-    settings = Settings(**arguments)
+    settings = Settings(**{**arguments, "optimizer": as_optimizer(optimizer)})
     _check_settings(settings)
+    settings = settings._replace(batch_size=min(batch_size, population_size))
 
     how = (_init, _step, everyone)
     return assemble("squad_published", problem, arguments, settings, *how)
@@ -214,7 +216,6 @@ def _step(
         gradient_evaluations=jnp.int32(n),
         vector_jacobian_products=jnp.int32(n),
         is_finite=finite,
-        clipped_behaviors=is_outside(problem, new.behavior).sum(),
         gamma_sq=gamma_sq.mean(),
         overlap=mean_overlap(overlaps),
         repulsion_weight=weight,
@@ -296,7 +297,7 @@ def _bandwidth(gamma_sq: Any, iteration: Array, z: Float[Array, "n d"]) -> Array
 def _check_settings(settings: Settings) -> None:
     n = settings.population_size
     check_count("population_size", n, 2)
-    check_count("batch_size", settings.batch_size, 1, n)
+    check_count("batch_size", settings.batch_size, 1)
     check_count("num_neighbors", settings.num_neighbors, 0)
     transform_function(settings.transform)
     _check_bandwidth(settings.gamma_sq, n)

@@ -29,8 +29,9 @@ def print_metrics(title: str, metrics: dict[str, Any]) -> None:
     used = ", ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in metrics["settings"].items()
+        if name != "behavior_units"
     )
     console.print(f"computed with {used}", highlight=False, soft_wrap=True)
     for name, note in notes.items():
-        if metrics.get(name) is not None:
+        if name not in metrics or metrics[name] is not None:
             console.print(f"{name}: {note}", highlight=False, soft_wrap=True)

@@ -50,14 +50,20 @@ def evaluate(
     ] = None,
 ) -> None:
     """Compute all metrics of a population file."""
-    from softqd.experiment.result import level_in
+    from softqd.experiment.result import level_in, units_in
     from softqd.metrics import evaluate_population
 
     population, source = _read(file, quality, behavior)
     limits, origin = _bounds_of(file, bounds, population.behavior)
     level = level_in(file.parent) if level is None else level
     metrics = evaluate_population(
-        population, limits, cells=cells, sigma=sigma, seed=seed, level=level
+        population,
+        limits,
+        cells=cells,
+        sigma=sigma,
+        seed=seed,
+        level=level,
+        units=units_in(file.parent),
     )
     metrics["settings"]["bounds"] = origin
     print_metrics(f"{len(population.quality)} solutions of {file}", metrics)
@@ -69,7 +75,7 @@ def evaluate(
 def select_members(
     file: _File,
     size: Annotated[int, typer.Option(min=1, help="Members to keep.")],
-    out: Annotated[Path, typer.Option(help="Where to write the smaller population.")],
+    out: Annotated[Path, typer.Option(help="Where to write them: .npz or .csv.")],
     quality: _Quality = None,
     behavior: _Behavior = None,
     bounds: _Bounds = None,
@@ -78,22 +84,25 @@ def select_members(
     level: _Level = None,
 ) -> None:
     """Keep the members that keep most of the Soft QD Score, best first."""
-    import jax
     import numpy as np
 
-    from softqd.experiment.result import level_in, save_population
-    from softqd.metrics import default_sigma, select, to_unit
+    from softqd.experiment.result import level_in, save_population, units_in
+    from softqd.metrics import select, selection_sigma, to_unit
 
     population, _ = _read(file, quality, behavior)
+    if out.suffix.lower() not in (".npz", ".csv"):
+        raise UsageError(f"--out wants a .npz or .csv; got {out}; write {out}.npz")
     limits, origin = _bounds_of(file, bounds, population.behavior)
     b = to_unit(limits, np.asarray(population.behavior))
+    if b is None and (units := units_in(file.parent)) is not None:
+        b = to_unit(units, np.asarray(population.behavior), is_limit=False)
     if b is None:
         raise UsageError(f"{file}: the behavior space is unbounded; give --bounds")
     level = level_in(file.parent) if level is None else level
     f = np.maximum(np.asarray(population.quality) - level, 0.0)
-    width = default_sigma(b.shape[1]) if sigma is None else sigma
+    width = selection_sigma(f, b, size) if sigma is None else sigma
     chosen, share = select(f, b, size, width, seed=seed, return_share=True)
-    save_population(out, jax.tree.map(lambda x: np.asarray(x)[chosen], population))
+    save_population(out, population[chosen])
     Console().print(
         f"kept {size} of {len(f)} solutions and {share:.1%} of the Soft QD Score "
         f"(sigma {width:.4g}, bounds {origin}): {out}",

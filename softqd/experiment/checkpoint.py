@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-FORMAT = "softqd-checkpoint-2"
+FORMAT = "softqd-checkpoint-3"
 FILE_NAME = "state.npz"
 _META = "meta"
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from softqd import registry, settings
-from softqd.experiment import expressions
 from softqd.experiment.own import is_own, own_factory
-from softqd.registry import lookup, unknown_message
+from softqd.ops import expressions
+from softqd.ops.names import lookup, unknown_message
 from softqd.settings import NONE, PLAIN, Kind, Setting
 from softqd.types import Algorithm, Problem
 

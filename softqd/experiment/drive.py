@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import numpy as np
 from jaxtyping import PyTree
 
 from softqd.experiment.loop import LogPoint, Loop
@@ -50,11 +52,12 @@ class Limits(NamedTuple):
         """How far the run is towards its nearest limit, from 0 to 1."""
         ledger = loop.ledger
         spent = (ledger.iteration, ledger.evaluations, ledger.seconds)
-        return max(
+        shares = (
             min(1.0, now / limit) if limit else 1.0
             for now, limit in zip(spent, self, strict=True)
             if limit is not None
         )
+        return max(shares, default=0.0)
 
 
 class Course(NamedTuple):
@@ -66,7 +69,10 @@ class Course(NamedTuple):
         folder: For checkpoints; None for none.
         checkpoint_every: Least seconds between two of them.
         reporter: Told how far the run is.
-        callback: Called at every log point.
+        callback: Called at every log point, for each lane; ends the run by answering
+            True for all of them.
+        stop_when: Asked at the start and at every log point, after the callback; ends
+            the run where it holds for all lanes.
     """
 
     limits: Limits
@@ -74,39 +80,64 @@ class Course(NamedTuple):
     folder: Path | None = None
     checkpoint_every: float = 10.0
     reporter: Reporter | None = None
-    callback: Callable[[LogPoint], None] | None = None
+    callback: Callable[[LogPoint], Any] | None = None
+    stop_when: Callable[[LogPoint], bool] | None = None
+
+    def is_over(self, loop: Loop) -> bool:
+        """Whether the condition holds for every lane."""
+        return self.stop_when is not None and all(
+            map(self.stop_when, loop.log_points())
+        )
+
+    def is_stopped(self, loop: Loop) -> bool:
+        """Tell the callback; whether it has every lane stopped."""
+        if self.callback is None:
+            return False
+        answers = [self.callback(point) for point in loop.log_points()]
+        return all(map(_is_true, answers))
 
 
 def drive(
     loop: Loop, course: Course, solutions: PyTree | None = None, resume: bool = False
-) -> None:
-    """Begin or continue a run, and advance it until a limit."""
+) -> bool:
+    """Begin or continue a run, and advance it until a limit; whether Ctrl-C came."""
     limits, log_every = course.limits, course.log_every
     with _DeferredInterrupt() as interrupt, _remembering(loop, course.folder, resume):
         resume_from = course.folder if resume else None
         loop.start(solutions, resume_from, *limits[:2])
         last_save, is_first_chunk = time.perf_counter(), True
         with _keeping_last_state(loop, course.folder):
-            while (left := limits.steps_left(loop)) > 0:
-                interrupt.check()
+            is_done = course.is_over(loop)
+            while not is_done and (left := limits.steps_left(loop)) > 0:
+                if interrupt.is_pending:
+                    break
                 if limits.max_evaluations and not loop.ledger.evaluations_per_step:
                     loop.advance_within(limits.max_evaluations)
                 else:
                     to_log = log_every - loop.ledger.iteration % log_every
                     loop.advance(int(min(left, to_log, loop.steps_per_chunk())))
                 if loop.ledger.iteration % log_every == 0:
-                    last_save = _log(loop, course, last_save)
+                    loop.log()
+                    is_done = course.is_stopped(loop) | course.is_over(loop)
+                    last_save = _save_if_due(loop, course, last_save)
                 if course.reporter is not None:
                     _report(loop, course.reporter, limits, is_first_chunk)
                 is_first_chunk = False
-            loop.log()
+            else:
+                loop.log()
+        # Not kept: what continues logs where it would have logged anyway.
+        loop.log()
+        loop.warn_of_outside()
+        return interrupt.is_pending
 
 
-def _log(loop: Loop, course: Course, last_save: float) -> float:
-    """Log, tell the callback, and save if it is time; when it was saved last."""
-    loop.log()
-    if course.callback is not None:
-        course.callback(loop.log_point())
+def _is_true(answer: Any) -> bool:
+    # Callbacks may return anything, the number of characters written, say.
+    return isinstance(answer, (bool, np.bool_, jax.Array)) and bool(answer)
+
+
+def _save_if_due(loop: Loop, course: Course, last_save: float) -> float:
+    """Save if it is time; when it was saved last."""
     if course.folder and time.perf_counter() - last_save >= course.checkpoint_every:
         loop.save(course.folder)
         return time.perf_counter()
@@ -138,11 +169,6 @@ class _DeferredInterrupt:
     def _note(self, *_):
         self.is_pending = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def check(self) -> None:
-        """Raise the interrupt that was held back."""
-        if self.is_pending:
-            raise KeyboardInterrupt
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from softqd.experiment.live import LivePanel
 from softqd.experiment.result import COUNTS, Result, load, versions
 from softqd.experiment.run import run
 from softqd.metrics import DEFAULT_CELLS, METRICS, evaluate_population
+from softqd.ops.units import Units
 from softqd.types import Problem
 
 
@@ -75,6 +76,8 @@ def run_into_folder(
             callback=panel.look if panel else None,
             config=identity(config),
         )
+    if result.interrupted:
+        raise KeyboardInterrupt
     return finish_folder(folder, result, config, problem)
 
 
@@ -116,6 +119,7 @@ def finish_folder(
             bounds,
             cells=config["run"]["cells"],
             level=result.quality_level,
+            units=result.behavior_units,
         )
     notes = dict(found["notes"])
     if num_together > 1:
@@ -128,18 +132,24 @@ def finish_folder(
     return Outcome(result, metrics, problem)
 
 
-def measure_again(folder: Path, problem: Problem, level: float) -> None:
-    """Rewrite the metrics of a finished run, where they are from another level."""
+def measure_again(
+    folder: Path, problem: Problem, level: float, units: Units | None
+) -> None:
+    """Rewrite the metrics of a finished run, where level or units are others."""
     path = folder / "metrics.json"
     metrics = read_json(path)
-    if metrics["settings"].get("quality_level", 0.0) == level:
+    settings = metrics["settings"]
+    is_same = settings.get("quality_level", 0.0) == level
+    # Without units of its own it is measured in declared bounds.
+    if is_same and settings.get("behavior_units", units) == units:
         return
     population = load(folder).population
     found = evaluate_population(
         population,
         problem.bounds(population.behavior.shape[1]),
-        cells=metrics["settings"].get("cells", DEFAULT_CELLS),
+        cells=settings.get("cells", DEFAULT_CELLS),
         level=level,
+        units=units,
     )
     metrics |= {name: found[name] for name in METRICS}
     metrics |= {"settings": found["settings"]}

@@ -20,9 +20,10 @@ from jaxtyping import Int, PyTree
 from softqd.experiment import checkpoint
 from softqd.experiment.program import Program, Tally
 from softqd.experiment.result import COUNTS, Result, plain_settings, versions
-from softqd.experiment.watch import STILL, trouble
+from softqd.experiment.watch import STILL, num_outside, outside_words, trouble
 from softqd.ops.checks import check_first_evaluation, check_solutions
 from softqd.ops.level import level_of
+from softqd.ops.units import Units, units_of
 from softqd.types import Algorithm, Population
 
 # Longest time between two returns to Python: how soon Ctrl-C and the bar react.
@@ -39,6 +40,7 @@ class LogPoint(NamedTuple):
     iteration: int
     history: dict[str, list]
     population: Callable[[], Population]
+    seed: int = 0
 
 
 @dataclass
@@ -49,6 +51,7 @@ class Ledger:
         counts: What was spent, by `COUNTS`, per lane.
         history: Column to one entry per log point, a list where lanes differ.
         levels: From where quality is measured, per lane; None while nobody is there.
+        units: In which behaviors are measured, likewise.
         failures: Lane to what became of it.
         iteration: Iterations done.
         seconds: Spent on them.
@@ -58,6 +61,7 @@ class Ledger:
     counts: dict[str, list[int]]
     history: dict[str, list] = field(default_factory=dict)
     levels: list[float | None] = field(default_factory=list)
+    units: list[Units | None] = field(default_factory=list)
     failures: dict[int, str] = field(default_factory=dict)
     iteration: int = 0
     seconds: float = 0.0
@@ -70,6 +74,11 @@ class Ledger:
         ledger = cls(**{name: data[name] for name in names})
         ledger.failures = {int(k): v for k, v in ledger.failures.items()}
         return ledger
+
+    @property
+    def is_unmeasured(self) -> bool:
+        """Whether a lane has not had anybody to find level and units among."""
+        return None in self.levels or None in self.units
 
     @property
     def evaluations(self) -> int:
@@ -147,7 +156,7 @@ class Loop:
             every = np.broadcast_to(spent, (len(self.program.lanes.seeds),))
             self.ledger.counts[name] = every.tolist()
         self._check_start(state)
-        self._find_levels(state)
+        self._find_measures(state)
         return state
 
     def head_for(
@@ -168,22 +177,25 @@ class Loop:
             for place in self.program.places(state):
                 check_first_evaluation(problem, *place)
 
-    def _find_levels(self, state: PyTree) -> None:
-        """Find levels among the first that are there; archives may start empty."""
-        qualities = self.program.qualities(state)
+    def _find_measures(self, state: PyTree) -> None:
+        """Find levels and units among the first there are; archives may start empty."""
         problem, ledger = self.program.algorithm.problem, self.ledger
+        places = self.program.places(state)
+        nobody = [None] * len(places)
         ledger.levels = [
-            level_of(problem, q) if level is None else level
-            for q, level in zip(
-                qualities, ledger.levels or [None] * len(qualities), strict=True
-            )
+            level_of(problem, quality) if level is None else level
+            for (quality, _), level in zip(places, ledger.levels or nobody, strict=True)
+        ]
+        ledger.units = [
+            units_of(problem, behavior) if units is None else units
+            for (_, behavior), units in zip(places, ledger.units or nobody, strict=True)
         ]
 
     # --- advancing ----------------------------------------------------------------
 
     def advance(self, num_steps: int) -> None:
         """Run some iterations on the device and count what they cost."""
-        if None in self.ledger.levels:
+        if self.ledger.is_unmeasured:
             num_steps = 1
         before = self.places_at_start()
         began = time.perf_counter()
@@ -217,8 +229,8 @@ class Loop:
         ledger.evaluations_per_step = max(ledger.evaluations_per_step, per_step)
         ledger.seconds += seconds
         self.seconds_per_step = seconds / num_steps
-        if None in ledger.levels:
-            self._find_levels(state)
+        if ledger.is_unmeasured:
+            self._find_measures(state)
         # Where every member has a gradient; of fewer, all children may be rejected.
         if before and per_gradient >= len(before[0][0]) > 1:
             self._warn_if_still(before)
@@ -278,12 +290,26 @@ class Loop:
             return
         row: dict[str, Any] = {"iteration": ledger.iteration, **ledger.counts}
         row["seconds"] = ledger.seconds
-        places = self.program.places(self.state)
+        places, problem = (
+            self.program.places(self.state),
+            self.program.algorithm.problem,
+        )
         for name, best in (("mean_quality", np.mean), ("max_quality", np.max)):
             row[name] = [float(best(q)) if q.size else math.nan for q, _ in places]
+        row["clipped_behaviors"] = [num_outside(problem, b) for _, b in places]
         ledger.enter(row | self._scalars() | self._measured())
         if ledger.iteration and not self.is_warned:
             self._warn_of_trouble(places)
+
+    def warn_of_outside(self) -> None:
+        """Say so, of the first lane that it is true of, if behaviors are outside."""
+        column = self.ledger.history["clipped_behaviors"]
+        for lane, num in enumerate(column[-1]):
+            if num and lane not in self.ledger.failures:
+                problem = self.program.algorithm.problem
+                which = self.program.lanes.words(lane)
+                warnings.warn(outside_words(num, problem, which), stacklevel=2)
+                return
 
     def _warn_of_trouble(self, places: list[tuple[np.ndarray, np.ndarray]]) -> None:
         """Say so, once, if a population cannot spread."""
@@ -323,13 +349,17 @@ class Loop:
         rate = self.ledger.evaluations_per_step / max(self.seconds_per_step, 1e-9)
         return {**newest, "rate": rate * len(self.program.lanes.seeds)}
 
-    def log_point(self) -> LogPoint:
-        """What a callback sees."""
-        return LogPoint(
-            self.ledger.iteration,
-            self.ledger.history_of(0),
-            lambda: self.program.populations(self.state)[0],
-        )
+    def log_points(self) -> list[LogPoint]:
+        """What a callback sees of every lane."""
+        return [
+            LogPoint(
+                self.ledger.iteration,
+                self.ledger.history_of(lane),
+                lambda lane=lane: self.program.populations(self.state)[lane],
+                seed,
+            )
+            for lane, seed in enumerate(self.program.lanes.seeds)
+        ]
 
     # --- keeping ------------------------------------------------------------------
 
@@ -344,7 +374,7 @@ class Loop:
         checkpoint.save(folder, self.state, meta)
         self.program.saved()
 
-    def results(self) -> list[Result | NonFiniteError]:
+    def results(self, interrupted: bool = False) -> list[Result | NonFiniteError]:
         """One `Result` per lane, on the host; the error where a lane failed."""
         ledger, populations = self.ledger, self.program.populations(self.state)
         return [
@@ -358,6 +388,8 @@ class Loop:
                 versions=versions(),
                 timings={"compile": self.compile_seconds, "run": ledger.seconds},
                 quality_level=ledger.levels[lane] or 0.0,
+                behavior_units=ledger.units[lane],
+                interrupted=interrupted,
             )
             for lane, population in enumerate(populations)
         ]

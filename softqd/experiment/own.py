@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from softqd.registry import unknown_message
+from softqd.ops.names import unknown_message
 from softqd.types import Problem
 
 

@@ -134,10 +134,6 @@ class Program:
             for quality, behavior, occupied in found
         ]
 
-    def qualities(self, state: PyTree) -> list[np.ndarray]:
-        """Qualities of every lane."""
-        return [quality for quality, _ in self.places(state)]
-
     def presented(self, population: Population) -> Population:
         """A population on the host, its solutions as users of its problem know them."""
         kept, door = population.compact(), door_of(self.algorithm.problem)

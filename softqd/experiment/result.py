@@ -16,7 +16,9 @@ import jax
 import numpy as np
 import tomli_w
 
+from softqd import html
 from softqd.experiment.files.readers import load_population
+from softqd.ops.units import Units
 from softqd.types import Algorithm, Population, named_leaves
 
 # What every iteration reports, in the order in which it is tallied.
@@ -30,8 +32,8 @@ class Result:
     Attributes:
         population: The final population, as NumPy arrays.
         history: Equal-length arrays, one entry per log point, among them 'iteration',
-            'evaluations', 'gradient_evaluations', 'seconds', 'mean_quality' and
-            'max_quality'.
+            'evaluations', 'gradient_evaluations', 'seconds', 'mean_quality',
+            'max_quality' and 'clipped_behaviors', solutions outside their bounds.
         config: Enough to repeat the run, where it was started from a configuration;
             else what is known of it.
         seed: The seed.
@@ -39,6 +41,10 @@ class Result:
         timings: Seconds spent, 'compile' and 'run'.
         quality_level: From where quality is measured: declared by the problem, or found
             in the first population.
+        behavior_units: Low and high end of every behavior, which metrics map to 0 and
+            1: declared by the problem, or else the mean of the first population, less
+            and plus sqrt(3) standard deviations. None if it had no solution.
+        interrupted: Whether Ctrl-C ended the run.
     """
 
     population: Population
@@ -48,6 +54,37 @@ class Result:
     versions: dict[str, str] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     quality_level: float = 0.0
+    behavior_units: Units | None = None
+    interrupted: bool = False
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{k} {v}" for k, v in self._numbers().items())
+        return f"Result({self._title()}: {words})"
+
+    def _repr_html_(self) -> str:
+        then = [
+            "softqd.plot.value_map(result, problem)",
+            "few = softqd.select(result, 20)",
+            'result.save("runs/mine")',
+        ]
+        return html.card(
+            self._title(), self._numbers(), self.population.picture(), then
+        )
+
+    def _title(self) -> str:
+        tables = [self.config.get(name, "?") for name in ("algorithm", "problem")]
+        names = [t.get("name", "?") if isinstance(t, dict) else t for t in tables]
+        interrupted = " (interrupted)" if self.interrupted else ""
+        return f"{' on '.join(names)}, seed {self.seed}{interrupted}"
+
+    def _numbers(self) -> dict[str, str]:
+        counts = {
+            name: html.number(self.history[name][-1])
+            for name in ("iteration", "evaluations")
+            if len(self.history.get(name, ()))
+        }
+        seconds = {"seconds": html.number(self.timings["run"])} if self.timings else {}
+        return {**self.population.numbers(), **counts, **seconds}
 
     def save(self, directory: str | Path) -> Path:
         """Write population.npz, history.csv, config.toml and result.json.
@@ -73,6 +110,8 @@ class Result:
             "versions": self.versions,
             "timings": self.timings,
             "quality_level": self.quality_level,
+            "behavior_units": self.behavior_units,
+            "interrupted": self.interrupted,
         }
         (directory / "result.json").write_text(json.dumps(summary, indent=1) + "\n")
         return directory
@@ -106,6 +145,14 @@ def level_in(directory: str | Path) -> float:
     return float(json.loads(path.read_text()).get("quality_level", 0.0))
 
 
+def units_in(directory: str | Path) -> Units | None:
+    """The behavior units of a run folder; None where none are written."""
+    path = Path(directory) / "result.json"
+    if not path.exists():
+        return None
+    return json.loads(path.read_text()).get("behavior_units")
+
+
 def load_history(directory: str | Path) -> dict[str, np.ndarray]:
     """Read the history of a run folder alone."""
     with open(Path(directory) / "history.csv", newline="") as file:
@@ -123,9 +170,17 @@ def load_history(directory: str | Path) -> dict[str, np.ndarray]:
 def save_population(path: Path, population: Population) -> None:
     """Write the occupied rows: ``quality``, ``behavior`` and the solutions.
 
-    Solutions are one array ``solutions``, or ``solutions/<name>`` for each leaf of a
-    pytree. No pickled objects.
+    In an ``.npz`` solutions are one array ``solutions``, or ``solutions/<name>`` for
+    each leaf of a pytree; no pickled objects. A ``.csv`` has the columns of
+    `Population.to_columns`.
     """
+    if path.suffix.lower() == ".csv":
+        columns = population.to_columns()
+        with open(path, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*(x.tolist() for x in columns.values()), strict=True))
+        return
     kept = population.compact()
     arrays = {"quality": kept.quality, "behavior": kept.behavior}
     arrays |= dict(named_leaves(kept.solutions, "solutions"))

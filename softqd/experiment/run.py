@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,24 @@ from softqd.experiment.result import Result
 from softqd.ops.checks import check_count
 from softqd.types import Algorithm, Population
 
+# Of a run that nothing else ends.
+DEFAULT_ITERATIONS = 1000
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a run; what it found so far comes along.
+
+    Attributes:
+        result: The `Result`, or a list of them if the run had several seeds.
+    """
+
+    def __init__(self, result: Result | list[Result], iteration: int):
+        super().__init__(
+            f"the run was interrupted after iteration {iteration}; its result so far "
+            "is the attribute 'result' of this exception"
+        )
+        self.result = result
+
 
 @overload
 def run(
@@ -34,7 +53,8 @@ def run(
     checkpoint_every: float = ...,
     resume: bool = ...,
     progress: bool | Reporter = ...,
-    callback: Callable[[LogPoint], None] | None = ...,
+    callback: Callable[[LogPoint], Any] | None = ...,
+    stop_when: Callable[[LogPoint], bool] | None = ...,
     measure: Callable[[Population], dict[str, float]] | None = ...,
     config: dict[str, Any] | None = ...,
 ) -> Result: ...
@@ -52,14 +72,15 @@ def run(
     checkpoint_every: float = ...,
     resume: bool = ...,
     progress: bool | Reporter = ...,
-    callback: Callable[[LogPoint], None] | None = ...,
+    callback: Callable[[LogPoint], Any] | None = ...,
+    stop_when: Callable[[LogPoint], bool] | None = ...,
     measure: Callable[[Population], dict[str, float]] | None = ...,
     config: dict[str, Any] | None = ...,
 ) -> list[Result]: ...
 def run(
     algorithm: Algorithm,
     seed: int | Sequence[int] = 0,
-    num_iterations: int | None = 1000,
+    num_iterations: int | None = None,
     log_every: int = 10,
     *,
     max_evaluations: int | None = None,
@@ -69,20 +90,25 @@ def run(
     checkpoint_every: float = 10.0,
     resume: bool = False,
     progress: bool | Reporter = False,
-    callback: Callable[[LogPoint], None] | None = None,
+    callback: Callable[[LogPoint], Any] | None = None,
+    stop_when: Callable[[LogPoint], bool] | None = None,
     measure: Callable[[Population], dict[str, float]] | None = None,
     config: dict[str, Any] | None = None,
 ) -> Result | list[Result]:
     """Run an algorithm and return its `Result`.
 
-    The run ends at whichever limit comes first. It is the same, bit for bit, whatever
-    ``log_every`` is and however often it was interrupted and resumed; on a GPU, where
-    compilers choose kernels by trying them out, as long as it stays in one process.
+    The run ends at whichever limit comes first, after 1000 iterations where nothing
+    ends it. It is the same, bit for bit, whatever ``log_every`` is and however often it
+    was interrupted and resumed; on a GPU, where compilers choose kernels by trying them
+    out, as long as it stays in one process.
+
+    Ctrl-C ends a run when its state is whole. In a notebook or at a prompt its result
+    so far is returned, and says ``interrupted``; a script gets `Interrupted`.
 
     Args:
         algorithm: What to run.
         seed: One seed, or several that advance together in one compiled program.
-        num_iterations: Most iterations; None for no limit.
+        num_iterations: Most iterations.
         log_every: Iterations between log points.
         max_evaluations: Most evaluations, initialization included: no iteration is
             begun that would exceed it.
@@ -93,7 +119,11 @@ def run(
             always saved, after Ctrl-C too.
         resume: Continue from the checkpoint if there is one.
         progress: Show a progress bar, or tell this `Reporter` instead.
-        callback: Called with a `LogPoint` at every log point (single seed only).
+        callback: Called with a `LogPoint` at every log point, of several seeds once
+            for each. The run stops where it returns True, for every seed.
+        stop_when: Asked with a `LogPoint` at the start, also of a run that is resumed,
+            and at every log point. The run stops where it is true, for every seed.
+            `softqd.stop` has conditions.
         measure: Numbers of a population, the same names every time, that the history
             gets as further columns.
         config: Recorded in the result, and compared before resuming.
@@ -102,6 +132,7 @@ def run(
         A `Result`, or a list of them if ``seed`` is a sequence.
 
     Raises:
+        Interrupted: After Ctrl-C, with the result so far; not in a notebook.
         NonFiniteError: Naming iteration and solution; the last checkpoint is kept.
         CheckpointError: If the checkpoint is damaged, of another run, or there without
             ``resume``.
@@ -119,8 +150,8 @@ def run(
     seeds = [int(s) for s in seed] if is_many else [int(seed)]
     limits = Limits(num_iterations, max_evaluations, max_seconds)
     _check_arguments(seeds, limits, log_every)
-    if callback is not None and is_many:
-        raise ValueError("callback works with a single seed; got a sequence of seeds")
+    if limits == Limits() and stop_when is None:
+        limits = Limits(num_iterations=DEFAULT_ITERATIONS)
     folder = Path(checkpoint_dir) if checkpoint_dir is not None else None
     if folder and checkpoint.exists(folder) and not resume:
         raise CheckpointError(
@@ -131,10 +162,18 @@ def run(
         program_of(algorithm, Lanes(seeds, is_single=not is_many)), config, measure
     )
     with _reporter(progress) as reporter:
-        course = Course(limits, log_every, folder, checkpoint_every, reporter, callback)
-        drive(loop, course, solutions, resume)
-    results = [result for result in loop.results() if isinstance(result, Result)]
-    return results if is_many else results[0]
+        course = Course(
+            *(limits, log_every, folder, checkpoint_every),
+            *(reporter, callback, stop_when),
+        )
+        interrupted = drive(loop, course, solutions, resume)
+    found = loop.results(interrupted)
+    results = [result for result in found if isinstance(result, Result)]
+    result = results if is_many else results[0]
+    # Where statements are typed one by one, Python has prompts, and IPython too.
+    if interrupted and not hasattr(sys, "ps1"):
+        raise Interrupted(result, loop.ledger.iteration)
+    return result
 
 
 def run_lanes(
@@ -159,7 +198,8 @@ def run_lanes(
         alone.
     """
     loop = Loop(program_of(algorithm, lanes), config, measure, goes_on=True)
-    drive(loop, course, resume=True)
+    if drive(loop, course, resume=True):
+        raise KeyboardInterrupt
     return loop.results()
 
 
@@ -186,7 +226,3 @@ def _check_arguments(seeds: list[int], limits: Limits, log_every: int) -> None:
             check_count(name, getattr(limits, name), 0, np.inf)
     if limits.max_seconds is not None and not limits.max_seconds >= 0:
         raise ValueError(f"max_seconds must be at least 0; got {limits.max_seconds!r}")
-    if limits == Limits():
-        raise ValueError(
-            "nothing ends this run: give num_iterations, max_evaluations or max_seconds"
-        )

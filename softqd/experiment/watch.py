@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from softqd.ops.transforms import is_outside
+from softqd.types import Problem
+
 STILL = (
     "every quality and behavior is what it was: their gradients are zero. Is evaluate "
     "differentiable? round, floor, argmax, comparisons and casts to integers have no "
@@ -50,3 +53,18 @@ def trouble(
             "the solution, within behavior_bounds?"
         )
     return None
+
+
+def num_outside(problem: Problem | None, behavior: Float[np.ndarray, "n d"]) -> int:
+    """How many behaviors lie outside their declared bounds."""
+    return 0 if problem is None else int(is_outside(problem, behavior).sum())
+
+
+def outside_words(num: int, problem: Problem | None, which: str = "") -> str:
+    """What to say of behaviors that have left their bounds."""
+    name = "" if problem is None else f" of problem {problem.name!r}"
+    are = "solution has a behavior" if num == 1 else "solutions have behaviors"
+    return (
+        f"at the end{which}, {num} {are} outside of the behavior_bounds{name}: "
+        "distances and metrics take them for the border. Declare wider bounds, or None"
+    )

@@ -17,7 +17,7 @@ from softqd.metrics._evaluate import (
     to_unit,
 )
 from softqd.metrics._field import ValueMap, cell_map, value_map
-from softqd.metrics._select import select
+from softqd.metrics._select import select, selection_sigma
 from softqd.metrics._soft_qd import (
     Estimate,
     behavior_value,
@@ -66,6 +66,7 @@ __all__ = [
     "quality_vendi_score",
     "seeds_needed",
     "select",
+    "selection_sigma",
     "soft_qd_score",
     "summarize",
     "to_unit",

@@ -19,6 +19,8 @@ from softqd.types import Population
 
 # Cells where nothing else is said: those behind the paper's LP and LSI tables.
 DEFAULT_CELLS = 512
+# Where no bounds are declared.
+UNITS = "units of the first population"
 METRICS = (
     "mean_quality",
     "max_quality",
@@ -31,14 +33,18 @@ METRICS = (
 )
 
 
-def to_unit(bounds: Any, behavior: Any) -> np.ndarray | None:
-    """Behaviors mapped from ``(low, high)`` to [0, 1]; None if that is unbounded."""
+def to_unit(bounds: Any, behavior: Any, is_limit: bool = True) -> np.ndarray | None:
+    """Behaviors mapped from ``(low, high)`` to [0, 1]; None if that is unbounded.
+
+    What lies outside is put on the border, unless ``bounds`` are a unit and no limit.
+    """
     behavior = np.asarray(as_array(behavior))
     dtype = np.result_type(behavior, np.float32)  # whole numbers become fractions
     low, high = (np.asarray(side, np.float64) for side in bounds)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return None
-    return np.clip((behavior - low) / (high - low), 0.0, 1.0).astype(dtype)
+    unit = (behavior - low) / (high - low)
+    return (np.clip(unit, 0.0, 1.0) if is_limit else unit).astype(dtype)
 
 
 def evaluate_population(
@@ -49,6 +55,7 @@ def evaluate_population(
     sigma: float | None = None,
     seed: int = 0,
     level: float = 0.0,
+    units: Any = None,
 ) -> dict[str, Any]:
     """Quality, Vendi score, QVS, QD score, coverage and Soft QD Score.
 
@@ -61,6 +68,8 @@ def evaluate_population(
         sigma: Width of a solution's light in the unit cube; `default_sigma` if None.
         seed: Of the Soft QD Score's points and of large populations' Vendi score.
         level: From where QVS, QD score and Soft QD Score measure quality.
+        units: ``(low, high)`` to map from where ``bounds`` are infinite, such as a
+            result's ``behavior_units``: behaviors may lie outside.
 
     Returns:
         The names of `METRICS` to numbers, None where a metric does not apply;
@@ -80,6 +89,10 @@ def evaluate_population(
     result["mean_quality"] = float(quality.mean())
     result["max_quality"] = float(quality.max())
     behavior = to_unit(bounds, np.asarray(kept.behavior))
+    if behavior is None and units is not None:
+        behavior = to_unit(units, np.asarray(kept.behavior), is_limit=False)
+        settings |= {"space": UNITS, "behavior_units": units}
+        notes["space"] = f"no behavior_bounds are declared: diversity is in {UNITS}"
     if behavior is None:
         reason = "needs a bounded behavior space; declare behavior_bounds"
         notes |= dict.fromkeys(METRICS[2:], reason)

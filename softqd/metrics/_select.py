@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from softqd.metrics._evaluate import to_unit
 from softqd.metrics._soft_qd import (
     base_points,
     default_sigma,
@@ -24,33 +25,45 @@ from softqd.metrics._soft_qd import (
 )
 from softqd.ops.checks import check_count, check_population, check_sigma
 from softqd.ops.distances import MAX_ENTRIES
+from softqd.ops.level import level_of
+from softqd.ops.units import units_of
+from softqd.types import Population
 
 
 def select(
     quality: Any,
-    behavior: Any,
-    size: int,
+    behavior: Any = None,
+    size: Any = None,
     sigma: float | None = None,
     *,
+    bounds: Any = None,
     seed: int = 0,
     num_samples: int = 2**13,
     return_share: bool = False,
-    level: float = 0.0,
+    level: float | None = None,
 ) -> Any:
-    """Indices of a subset that keeps most of the Soft QD Score, best first.
+    """A subset that keeps most of the Soft QD Score, best first.
+
+    ``select(quality, behavior, size)`` gives indices, and takes behaviors as they are;
+    ``select(result, size)`` and ``select(population, size)`` give a `Population`.
 
     Args:
-        quality: Qualities ``(n,)``.
+        quality: Qualities ``(n,)``; or a result or population, followed by the size.
         behavior: Behaviors ``(n, d)``.
         size: Members to choose, from 1 to n.
-        sigma: Width of a solution's light; `default_sigma` of the unit cube if None.
+        sigma: Width of a solution's light; None for `selection_sigma`, which follows
+            the size.
+        bounds: ``(low, high)`` to map the behaviors of a population from. None: the
+            ``behavior_units`` of a result, a population's own spread.
         seed: Of the points the score is estimated on.
         num_samples: How many points.
         return_share: Return the share of the score kept, too.
-        level: From where quality is measured; no quality may be below.
+        level: From where quality is measured. None: the ``quality_level`` of a result,
+            0, or for a population that is negative somewhere a low quantile.
 
     Returns:
-        Indices ``(size,)``; with ``return_share``, also a number in (0, 1].
+        Indices ``(size,)`` or a `Population`; with ``return_share``, also a number in
+        (0, 1].
 
     Raises:
         ValueError: If the population or a setting cannot be used.
@@ -58,20 +71,77 @@ def select(
     Examples:
         >>> import numpy as np
         >>> behavior = np.array([[0.0], [0.01], [1.0]])
-        >>> select(np.array([1.0, 2.0, 1.5]), behavior, 2, sigma=0.1).tolist()
+        >>> select(np.array([1.0, 2.0, 1.5]), behavior, 2).tolist()
         [1, 2]
     """
+    how: dict[str, Any] = {"seed": seed, "num_samples": num_samples}
+    found = getattr(quality, "population", quality)
+    if not isinstance(found, Population):
+        chosen, share = _members(quality, behavior, size, sigma, level or 0.0, **how)
+        return (chosen, share) if return_share else chosen
+    size = behavior if size is None else size  # select(result, 20)
+    f, b = (np.asarray(x)[found.occupied] for x in (found.quality, found.behavior))
+    level = getattr(quality, "quality_level", None) if level is None else level
+    level = level_of(None, f) or 0.0 if level is None else level
+    light = np.maximum(f - np.asarray(level, f.dtype), 0.0)
+    unit = _unit(quality, b, bounds)
+    chosen, share = _members(light, unit, size, sigma, 0.0, **how)
+    return (found[chosen], share) if return_share else found[chosen]
+
+
+def _unit(owner: Any, behavior: np.ndarray, bounds: Any) -> Any:
+    """Behaviors in the bounds given, in the units of a result, or of themselves."""
+    bounds = getattr(owner, "behavior_units", None) if bounds is None else bounds
+    if bounds is None:
+        bounds = units_of(None, behavior)
+    return behavior if bounds is None else to_unit(bounds, behavior, is_limit=False)
+
+
+def _members(quality, behavior, size, sigma, level, seed, num_samples):
+    """Indices of the members chosen, and the share of the score that they keep."""
     quality, behavior = check_population(quality, behavior, level)
     check_count("size", size, 1, len(quality))
-    sigma = default_sigma(behavior.shape[1]) if sigma is None else sigma
+    if sigma is None:
+        sigma = selection_sigma(quality, behavior, size)
     check_sigma(sigma)
-    field = _Field(
-        quality, behavior, sigma, *base_points(behavior.shape[1], num_samples, seed)
-    )
+    points = base_points(behavior.shape[1], num_samples, seed)
+    field = _Field(quality, behavior, sigma, *points)
     chosen, kept = _lazy_greedy(field, size)
-    if not return_share:
-        return chosen
     return chosen, float(kept / field.total) if field.total else 1.0
+
+
+def selection_sigma(quality: Any, behavior: Any, size: int) -> float:
+    """Width at which the light of so many members fills what a population reaches.
+
+    Members taken one after the other, each as far as possible from those before, end
+    up with some least distance, and nobody is farther from all of them than that. Half
+    of it is the width: two members at that distance meet at one width from each. It
+    asks for neither bounds nor the dimension of what is reached.
+
+    Args:
+        quality: Qualities ``(n,)``, from their level; those that are dark do not count.
+        behavior: Behaviors ``(n, d)``.
+        size: Members to choose.
+
+    Examples:
+        >>> import numpy as np
+        >>> corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+        >>> selection_sigma(np.ones(4), corners, 4)
+        0.5
+    """
+    quality, behavior = np.asarray(quality), np.asarray(behavior, np.float64)
+    lit = behavior[quality > 0]
+    if len(lit) > 1:
+        center = lit.mean(0)
+        nearest = ((lit - center) ** 2).sum(1)
+        nearest = ((lit - lit[nearest.argmin()]) ** 2).sum(1)
+        reach = nearest.max()
+        for _ in range(min(size, len(lit)) - 1):
+            reach, farthest = nearest.max() or reach, nearest.argmax()
+            nearest = np.minimum(nearest, ((lit - lit[farthest]) ** 2).sum(1))
+        if reach > 0:
+            return float(np.sqrt(reach) / 2)
+    return default_sigma(behavior.shape[1])  # one place: any width will do
 
 
 class _Field:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from softqd.ops.bounds import side_of
 from softqd.ops.transforms import is_outside
-from softqd.types import Problem, check_evaluate
+from softqd.types import Problem, check_evaluate, check_leaves
 
 # kDLCPU of the DLPack specification.
 _DLPACK_CPU = 1
@@ -80,6 +80,7 @@ def check_solutions(
         ValueError: If a leaf has the wrong number of rows or a value is not finite, or
             if ``evaluate`` does not return (quality, behavior) for one of them.
     """
+    check_leaves("solutions came", solutions)
     solutions = jax.tree.map(lambda x: jnp.asarray(as_array(x)), solutions)
     leaves = jax.tree_util.tree_leaves_with_path(solutions)
     if not leaves:
@@ -149,7 +150,7 @@ def check_first_evaluation(
         return
     _refuse_nonfinite(np.isfinite(np.asarray(quality)), "quality")
     _refuse_nonfinite(np.isfinite(np.asarray(behavior)).all(1), "behavior")
-    outside = np.asarray(is_outside(problem, jnp.asarray(behavior)))
+    outside = is_outside(problem, behavior)
     if outside.any():
         i = int(outside.argmax())
         raise ValueError(

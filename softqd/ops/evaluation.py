@@ -128,8 +128,8 @@ def sample(
         )
     keys = jax.random.split(key, num_solutions)
     if chunk_size and chunk_size < num_solutions:
-        return jax.lax.map(problem.sample, keys, batch_size=chunk_size)
-    return jax.vmap(problem.sample)(keys)
+        return jax.lax.map(problem.draw, keys, batch_size=chunk_size)
+    return jax.vmap(problem.draw)(keys)
 
 
 def render(

@@ -76,13 +76,14 @@ def behavior_transform(
     return apply
 
 
-def is_outside(problem: Problem, behavior: Float[Array, "n d"]) -> Bool[Array, " n"]:
+def is_outside(
+    problem: Problem, behavior: Float[Array | np.ndarray, "n d"]
+) -> Bool[np.ndarray, " n"]:
     """Which behaviors lie outside the declared bounds, beyond rounding."""
+    behavior = np.asarray(behavior)
     low, high = problem.bounds(behavior.shape[-1])
     width = np.where(np.isfinite(high - low), high - low, 1.0)
     # A mean of values in [low, high] may leave it by a few units in the last place.
     slack = 4 * float(jnp.finfo(behavior.dtype).eps) * width
-    low, high = (
-        jnp.asarray(x, behavior.dtype)[None] for x in (low - slack, high + slack)
-    )
-    return ((behavior < low) | (behavior > high)).any(-1)
+    is_out = (behavior < (low - slack)[None]) | (behavior > (high + slack)[None])
+    return np.asarray(is_out.any(1))

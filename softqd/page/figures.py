@@ -16,8 +16,8 @@ from softqd.experiment.many.comparison import load_comparison
 from softqd.experiment.many.plan import folder_name
 from softqd.experiment.many.sweep import load_sweep
 from softqd.experiment.result import Result, load_history
+from softqd.ops.names import lookup
 from softqd.page.reading import Run, read_run
-from softqd.registry import lookup
 from softqd.types import Problem
 
 

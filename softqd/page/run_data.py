@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from softqd.experiment.result import COUNTS
+from softqd.experiment.watch import outside_words
 from softqd.experiment.words import behavior_names, label_of
 from softqd.metrics import METRICS
 from softqd.page.reading import Run
@@ -53,9 +54,20 @@ def run_data(run: Run, pictures: int) -> tuple[dict[str, Any], list[str]]:
         "settings": {t: _plain(v) for t, v in config.items() if t != "versions"},
         "versions": run.result.versions,
         "timings": {k: finite(v) for k, v in run.result.timings.items()},
-        "notes": [*run.notes, *why],
+        "notes": [*run.notes, *why, *_space(run.metrics), *_outside(run)],
     }
     return data, drawn
+
+
+def _space(metrics: dict[str, Any]) -> list[str]:
+    """What to know of the units of diversity, if anything."""
+    return [text for name, text in metrics.get("notes", {}).items() if name == "space"]
+
+
+def _outside(run: Run) -> list[str]:
+    """How many behaviors have left their bounds, if any."""
+    num = run.result.history.get("clipped_behaviors", [0])[-1:]
+    return [outside_words(int(n), run.problem) for n in num if n > 0]
 
 
 def metric_rows(metrics: dict[str, Any]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from softqd.ops.names import lookup
 from softqd.paper.cases import (
     GAMMAS,
     LP_ROWS,
@@ -23,7 +24,6 @@ from softqd.paper.cases import (
     protected_cases,
     transform_cases,
 )
-from softqd.registry import lookup
 
 
 class Reproduction(NamedTuple):

@@ -14,9 +14,9 @@ from jaxtyping import Float
 from softqd.experiment.many.comparison import COMPARED, Comparison
 from softqd.experiment.many.sweep import Sweep
 from softqd.experiment.words import label_of
+from softqd.ops.names import lookup
 from softqd.plot._history import Run, columns_of
 from softqd.plot._style import Figure, drawing, look
-from softqd.registry import lookup
 
 Curve = tuple[Float[np.ndarray, " t"], Float[np.ndarray, "seeds t"]]
 # A ratio of the largest and the smallest value from which an axis is logarithmic.

@@ -6,6 +6,7 @@ eyes; things that are told apart have the colors of Okabe and Ito, and markers t
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import matplotlib
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as _Figure
 
 STYLE: dict[Any, Any] = {
     "figure.dpi": 120,
@@ -44,6 +45,15 @@ MARKERS = "os^Dv*P"
 FORMATS = (".pdf", ".png", ".svg")
 # Above so many marks, they are pixels in a vector file, which stays small.
 MAX_VECTOR_MARKS = 2000
+
+
+class Figure(_Figure):
+    """A figure of matplotlib that notebooks show by themselves."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png")
+        return file.getvalue()
 
 
 @contextmanager

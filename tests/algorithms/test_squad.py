@@ -451,7 +451,7 @@ def test_without_gradients_it_passes_dns():
     scores = []
     for build in (softqd.squad, softqd.dns):
         algorithm = build(problem, population_size=256)
-        result = softqd.run(algorithm, num_iterations=None, max_evaluations=60_000)
+        result = softqd.run(algorithm, max_evaluations=60_000)
         found = softqd.metrics.evaluate_population(
             result.population, problem.bounds(2), cells=128
         )

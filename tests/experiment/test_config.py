@@ -5,7 +5,8 @@ import pytest
 
 from softqd.experiment import config
 from softqd.experiment.config import ConfigError
-from softqd.registry import PRESETS, UnknownNameError
+from softqd.ops.names import UnknownNameError
+from softqd.registry import PRESETS
 
 TINY_FACES = Path(__file__).parents[1] / "fixtures" / "faces"
 # Instead of what would have to be fetched.
@@ -157,7 +158,7 @@ def test_files_of_the_published_form_under_its_old_name(tmp_path, setting):
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("batch_size=4096", "batch_size must be a whole number between 1 and 1024"),
+        ("batch_size=0", "batch_size must be a whole number at least 1"),
         ("gamma_sq=-1", "gamma_sq must be positive"),
         ("gamma_sq=close", "unknown gamma_sq rule 'close'"),
         ("transform=sqrt", "unknown transform 'sqrt'; use one of logit"),

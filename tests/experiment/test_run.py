@@ -69,13 +69,13 @@ def test_zero_iterations_give_the_start(algorithm):
 
 @pytest.mark.parametrize(("budget", "iterations"), [(8, 0), (23, 0), (24, 1), (100, 5)])
 def test_evaluations_are_never_exceeded(algorithm, budget, iterations):
-    result = softqd.run(algorithm, num_iterations=None, max_evaluations=budget)
+    result = softqd.run(algorithm, max_evaluations=budget)
     assert result.history["iteration"][-1] == iterations
     assert result.history["evaluations"][-1] <= budget
 
 
 def test_seconds_end_a_run(algorithm):
-    result = softqd.run(algorithm, num_iterations=None, max_seconds=0.2)
+    result = softqd.run(algorithm, max_seconds=0.2)
     assert result.history["iteration"][-1] > 0
     assert 0.2 <= result.timings["run"] < 5
 
@@ -240,11 +240,9 @@ def test_random_start_that_is_not_finite():
         ({"seed": []}, "seed is an empty sequence"),
         ({"seed": [1, 1]}, "seed holds duplicates"),
         ({"num_iterations": -1}, "num_iterations must be a whole number at least 0"),
-        ({"num_iterations": None}, "nothing ends this run: give num_iterations"),
         ({"log_every": 0}, "log_every must be a whole number at least 1"),
         ({"max_seconds": -1.0}, "max_seconds must be at least 0"),
         ({"max_evaluations": 1.5}, "max_evaluations must be a whole number"),
-        ({"seed": [1, 2], "callback": print}, "callback works with a single seed"),
         ({"solutions": np.float32(1.0)}, r"solutions has shape \(\), but"),
         ({"solutions": {}}, "solutions hold no arrays"),
         ({"solutions": np.ones((3, 6))}, r"shape \(3, 6\), but population_size is 8"),

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from toys import climb, make_bowl
 
 import softqd
 from softqd.experiment.watch import trouble
@@ -45,3 +46,28 @@ def test_a_run_says_so_once(build, seeds):
         softqd.run(algorithm, seed=seeds, num_iterations=4, log_every=1)
     (told,) = [str(w.message) for w in caught if "one and the same" in str(w.message)]
     assert told.startswith("after iteration 1")
+
+
+@pytest.mark.parametrize("seed", [0, [4, 5]])
+def test_behaviors_outside_their_bounds_are_counted_in_every_method(seed):
+    problem = make_bowl(behavior_bounds=([0, 0.2], [1, 0.8]))
+
+    def leave(state):
+        new, info = algorithm.step(state)
+        away = jnp.full((16, 2), 0.5).at[:3, 1].set(0.9).at[0, 0].set(-1.0)
+        return new._replace(behavior=away), info
+
+    algorithm = climb(problem)
+    given = algorithm.init
+
+    def init(key):
+        state = given(key)
+        return state._replace(behavior=jnp.full((16, 2), 0.5))
+
+    outside = algorithm._replace(init=init, step=leave)
+    where = "of seed 4, 3" if isinstance(seed, list) else "end, 3"
+    with pytest.warns(UserWarning, match=f"{where} solutions have behaviors outside"):
+        found = softqd.run(outside, seed, num_iterations=2, log_every=1)
+    results = found if isinstance(seed, list) else [found]
+    for result in results:
+        assert result.history["clipped_behaviors"].tolist() == [0, 3, 3]

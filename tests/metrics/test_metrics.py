@@ -1,10 +1,12 @@
+import time
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.spatial import KDTree
 
 import softqd
-from softqd import metrics
+from softqd import cache, metrics
 
 
 def test_vendi_of_identical_and_of_far_points():
@@ -181,6 +183,25 @@ def test_centroids_without_a_writable_cache(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SOFTQD_CACHE", str(tmp_path / "file" / "below"))
     assert metrics.cvt_centroids(3, 1, num_samples=50).shape == (3, 1)
+
+
+def test_a_tessellation_that_takes_long_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SOFTQD_CACHE", str(tmp_path))
+    monkeypatch.setattr(cache, "_LONG", 0.05)
+
+    def slow(samples, cells):
+        time.sleep(0.3)
+        return samples[:cells]
+
+    monkeypatch.setattr(cache, "kmeans", slow)
+    for _ in range(2):  # the second time it is read
+        metrics.cvt_centroids(5, 2, num_samples=10)
+    said = capsys.readouterr()
+    assert said.err == f"tessellating 5 cells in 2 dimensions; kept in {tmp_path}\n"
+    assert said.out == ""
+    monkeypatch.setattr(cache, "_LONG", 60.0)
+    metrics.cvt_centroids(6, 2, num_samples=10)
+    assert capsys.readouterr().err == ""
 
 
 def test_more_cells_than_samples():

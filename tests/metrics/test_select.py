@@ -1,12 +1,15 @@
+import dataclasses
 import itertools
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial import KDTree
 
 import softqd
-from softqd.metrics import _select
+from softqd.metrics import _select, default_sigma, selection_sigma
 from softqd.metrics._soft_qd import base_points, mixture_points
+from softqd.ops.units import units_of
 
 
 def population(seed, n=9, d=2):
@@ -101,3 +104,94 @@ def test_chunks_do_not_matter(monkeypatch):
     _select._sums.clear_cache()
     assert softqd.select(quality, behavior, 6, 0.2).tolist() == whole.tolist()
     _select._sums.clear_cache()
+
+
+# --- the default width --------------------------------------------------------------
+
+
+def mean_nearest(behavior):
+    return KDTree(behavior).query(behavior, 2)[0][:, 1].mean()
+
+
+@pytest.mark.parametrize(("n", "d"), [(512, 2), (512, 4), (1024, 8)])
+@pytest.mark.parametrize("size", [5, 20, 100])
+def test_equal_members_are_chosen_far_apart(n, d, size):
+    rng = np.random.default_rng(d)
+    behavior = rng.random((n, d))
+    draws = [rng.choice(n, size, replace=False) for _ in range(20)]
+    random = np.mean([mean_nearest(behavior[rows]) for rows in draws])
+    chosen = softqd.select(np.ones(n), behavior, size)
+    assert mean_nearest(behavior[chosen]) > 1.25 * random
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_units_of_behavior_do_not_matter_to_the_default(scale):
+    quality, behavior = population(4, n=40)
+    assert (
+        softqd.select(quality, scale * behavior, 6).tolist()
+        == softqd.select(quality, behavior, 6).tolist()
+    )
+
+
+def test_the_width_is_half_of_what_sets_members_apart():
+    line, ones = np.arange(5.0)[:, None], np.ones(5)
+    # From the middle, 2, to the ends, then between: 1 and 3, as far as 1 from others.
+    widths = [selection_sigma(ones, line, k) for k in range(1, 6)]
+    assert widths == [1.0, 1.0, 1.0, 0.5, 0.5]
+    assert selection_sigma(np.array([1.0, 1, 0, 0, 0]), line, 2) == 0.5  # dark ones
+    same = np.zeros((3, 2))
+    assert selection_sigma(np.ones(3), same, 2) == default_sigma(2)
+    twice = np.array([[0.0], [0.0], [4.0]])
+    assert selection_sigma(np.ones(3), twice, 3) == 2.0
+    assert softqd.select(np.ones(3), same, 3).tolist() == [0, 1, 2]
+
+
+# --- results and populations --------------------------------------------------------
+
+
+def found_at(quality, behavior, occupied=None):
+    n = len(quality)
+    occupied = np.ones(n, bool) if occupied is None else occupied
+    return softqd.Population({"x": np.arange(n)}, quality, behavior, occupied)
+
+
+def test_a_population_gives_a_population():
+    quality, behavior = population(2, n=30)
+    occupied = np.arange(30) % 3 > 0
+    chosen = softqd.select(found_at(quality, behavior, occupied), 4)
+    assert isinstance(chosen, softqd.Population)
+    rows = chosen.solutions["x"]
+    assert occupied[rows].all()
+    np.testing.assert_array_equal(chosen.behavior, behavior[rows])
+    low, high = units_of(None, behavior[occupied])
+    unit = (behavior[occupied] - low) / np.subtract(high, low)
+    expected = np.flatnonzero(occupied)[softqd.select(quality[occupied], unit, 4)]
+    assert rows.tolist() == expected.tolist()
+
+
+def test_a_result_brings_its_level_and_its_units():
+    # In units of the second behavior, ten times as long, 0 and 1 are far apart.
+    behavior = np.array([[0.0, 0.0], [0.1, 9.0], [1.0, 0.0]])
+    found = found_at(np.array([-1.0, -2.0, -3.0]), behavior)
+    result = softqd.Result(found, {}, quality_level=-4.0)
+    near, far = [[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, 100.0]]
+    for bounds, rows in ((near, [0, 1]), (far, [0, 2])):
+        chosen = softqd.select(result, 2, sigma=0.2, bounds=bounds)
+        assert chosen.solutions["x"].tolist() == rows
+        own = dataclasses.replace(result, behavior_units=bounds)
+        chosen, share = softqd.select(own, size=2, sigma=0.2, return_share=True)
+        assert chosen.solutions["x"].tolist() == rows
+        assert 0 < share < 1
+    dark = softqd.select(result, 1, level=-0.5)  # nobody shines
+    assert len(dark) == 1
+
+
+def test_sizes_and_populations_that_cannot_be_used():
+    found = found_at(*population(2, n=5))
+    for wrong in (6, 0, None, 2.5):
+        with pytest.raises(ValueError, match="size must be a whole number between 1"):
+            softqd.select(found, wrong)
+    with pytest.raises(ValueError, match="the population is empty"):
+        softqd.select(found[:0], 1)
+    with pytest.raises(ValueError, match="quality must be finite"):
+        softqd.select(found_at(np.full(5, np.nan), found.behavior), 1)

@@ -207,9 +207,13 @@ def test_metrics_in_processes_are_the_same():
     occupied = np.arange(20) < 15
     population = Population(np.zeros((20, 1)), quality, behavior, occupied)
     bounds = make_bowl().bounds(2)
-    (found,) = measure.measure_all([population], bounds, 16, [0.0], num_processes=1)
+    (found,) = measure.measure_all(
+        [population], bounds, 16, [0.0], [None], num_processes=1
+    )
     assert found == evaluate_population(population, bounds, cells=16)
-    assert measure.measure_all([population], bounds, 16, [0.0]) == [None]  # on a CPU
+    assert measure.measure_all([population], bounds, 16, [0.0], [None]) == [
+        None
+    ]  # on a CPU
 
 
 def test_latent_space_without_weights_says_what_to_type(tmp_path):

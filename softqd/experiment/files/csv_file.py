@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softqd.experiment.files.parts import Parts, not_readable, origin_text
-from softqd.registry import unknown_message
+from softqd.ops.names import unknown_message
 
 _QUALITY = ("quality", "fitness", "objective", "score", "reward")
 # Numbered as in name_0, name0 or name[0]; a leaf of a pytree as in solution/leaf_0.

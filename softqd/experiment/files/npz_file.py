@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from softqd.experiment.files.parts import Parts, no_pickle, not_readable, origin_text
-from softqd.registry import unknown_message
+from softqd.ops.names import unknown_message
 
 Arrays = dict[str, np.ndarray]
 

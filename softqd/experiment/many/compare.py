@@ -27,8 +27,9 @@ from softqd.experiment.many.plan import (
 )
 from softqd.experiment.many.preset import read_presets
 from softqd.experiment.many.runs import Runs, check_jobs, run_all
-from softqd.experiment.result import level_in
+from softqd.experiment.result import level_in, units_in
 from softqd.ops.checks import check_count
+from softqd.ops.units import pooled_units
 from softqd.types import Problem
 
 
@@ -149,7 +150,7 @@ class Experiment:
     def conclude(self, budget: int, noun: str = "algorithms") -> Comparison:
         """Read the run folders and compare them."""
         entries, notes = {}, {}
-        level = self.measure_from_one_level()
+        level = self.measure_alike()
         for method in self.methods:
             finished = self.finished(method)
             folders = {seed: folder_of(self.out, method, seed) for seed in self.seeds}
@@ -170,10 +171,12 @@ class Experiment:
         folders = {seed: folder_of(self.out, method, seed) for seed in self.seeds}
         return {s: folder for s, folder in folders.items() if is_finished(folder)}
 
-    def measure_from_one_level(self) -> float:
-        """Measure all runs from the lowest of their levels, which is returned."""
+    def measure_alike(self) -> float:
+        """Measure all runs in the same units, from their lowest level; return that."""
         folders = [f for method in self.methods for f in self.finished(method).values()]
         lowest = min(map(level_in, folders), default=0.0)
+        units = [found for found in map(units_in, folders) if found is not None]
+        same = pooled_units(units) if units else None
         for folder in folders:
-            measure_again(folder, self.problem, lowest)
+            measure_again(folder, self.problem, lowest, same)
         return lowest

@@ -18,8 +18,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from softqd import html
 from softqd.experiment.folder import read_json, write_whole
 from softqd.experiment.result import COUNTS
+from softqd.experiment.words import label_of
 from softqd.metrics import METRICS, against_best, seeds_needed, summarize
 
 SCHEMA = 1
@@ -70,6 +72,37 @@ class Comparison:
     notes: dict[str, str]
     warnings: list[str]
     quality_level: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"Comparison({self._title()})"
+
+    def _repr_html_(self) -> str:
+        metric = next(
+            (m for m in ("soft_qd_score", *COMPARED) if self.statistics.get(m)), ""
+        )
+        table = self.statistics.get(metric) or {"algorithms": {}, "best": ""}
+        means = {
+            name: f"{row['mean']:.4g}{' (best mean)' * (name == table['best'])}"
+            for name, row in table["algorithms"].items()
+        }
+        values = {
+            name: [v for v in entry.values.get(metric, []) if v is not None]
+            for name, entry in self.algorithms.items()
+        }
+        every = [value for several in values.values() for value in several]
+        label = f"{label_of(metric)}, every run, {html.span(every)}"
+        then = ["softqd.plot.distributions(comparison)", "comparison.statistics"]
+        return html.card(self._title(), means, html.strips(values, label), then)
+
+    def _title(self) -> str:
+        names = list(self.algorithms)
+        shown = ", ".join(names[:6]) + ", ..." * (len(names) > 6)
+        seeds = max((len(e.seeds) for e in self.algorithms.values()), default=0)
+        problem = self.problem.get("name", "?")
+        return (
+            f"{shown} on {problem}: {_count(seeds, 'seed')}, {self.evaluations:,} "
+            "evaluations each"
+        )
 
     def save(self, directory: str | Path) -> Path:
         """Write ``comparison.json`` and ``comparison.csv``, replacing older ones."""
@@ -150,6 +183,7 @@ def conclude(
         if table is None
     }
     warnings = [
+        *([notes["space"]] if "space" in notes else []),
         *_failure_warnings(algorithms),
         *_metric_warnings(statistics, algorithms),
         *_version_warnings(algorithms),

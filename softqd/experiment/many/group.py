@@ -226,6 +226,7 @@ def _metrics(group: Group, results: Sequence[Result]) -> list[dict[str, Any] | N
         group.problem.bounds(results[0].population.behavior.shape[1]),
         group.methods[0].config["run"]["cells"],
         [result.quality_level for result in results],
+        [result.behavior_units for result in results],
     )
 
 

@@ -27,6 +27,7 @@ from softqd.metrics import (
     to_unit,
 )
 from softqd.ops.level import declared_level
+from softqd.ops.units import Units
 from softqd.types import Population, Problem
 
 # Metrics of the whole population that can be followed over a run.
@@ -63,6 +64,7 @@ def measure_all(
     bounds: Any,
     cells: int,
     levels: Sequence[float],
+    units: Sequence[Units | None],
     num_processes: int | None = None,
 ) -> list[dict[str, Any] | None]:
     """What `evaluate_population` says of each.
@@ -72,6 +74,7 @@ def measure_all(
         bounds: ``(low, high)`` of that space.
         cells: Size of the tessellation.
         levels: From where quality is measured, of each.
+        units: In which behaviors are measured where there are no bounds, of each.
         num_processes: How many at once; by default one per core beside a GPU, and none
             on the CPU, where the caller computes them when they are needed.
 
@@ -88,15 +91,17 @@ def measure_all(
     with ThreadPoolExecutor(num_processes) as pool:
         return list(
             pool.map(
-                lambda p, level: _in_process(p, bounds, cells, level, threads),
+                lambda *run: _in_process(run, bounds, cells, threads),
                 populations,
                 levels,
+                units,
             )
         )
 
 
-def _in_process(population, bounds, cells, level, threads) -> dict[str, Any] | None:
+def _in_process(run, bounds, cells, threads) -> dict[str, Any] | None:
     """The metrics of one population from a new process; None if it fails."""
+    population, level, units = run
     kept = population.compact()
     low, high = (np.asarray(side, float).tolist() for side in bounds)
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -106,7 +111,7 @@ def _in_process(population, bounds, cells, level, threads) -> dict[str, Any] | N
         np.savez(file, quality=kept.quality, behavior=kept.behavior)
         worker = subprocess.run(
             [sys.executable, "-c", f"from {__name__} import main; main()"],
-            input=json.dumps([str(file), low, high, cells, level]),
+            input=json.dumps([str(file), low, high, cells, level, units]),
             capture_output=True,
             text=True,
             env={**os.environ, **paths, **limits, "JAX_PLATFORMS": "cpu"},
@@ -117,10 +122,11 @@ def _in_process(population, bounds, cells, level, threads) -> dict[str, Any] | N
 
 def main() -> None:
     """The worker: measure the population that standard input names."""
-    file, low, high, cells, level = json.load(sys.stdin)
+    file, low, high, cells, level, units = json.load(sys.stdin)
     with np.load(file, allow_pickle=False) as arrays:
         quality, behavior = arrays["quality"], arrays["behavior"]
     nothing = np.zeros((len(quality), 0))
     population = Population(nothing, quality, behavior, np.ones(len(quality), bool))
-    found = evaluate_population(population, (low, high), cells=cells, level=level)
+    how = {"cells": cells, "level": level, "units": units}
+    found = evaluate_population(population, (low, high), **how)
     json.dump(found, sys.stdout)

@@ -12,8 +12,8 @@ import jax
 from softqd.experiment import config as configs
 from softqd.experiment.config import Config, ConfigError
 from softqd.experiment.result import plain_settings
+from softqd.ops.names import unknown_message
 from softqd.ops.outside import NoGradientError
-from softqd.registry import unknown_message
 from softqd.types import Algorithm, Problem, lift_arrays
 
 Factory = Callable[..., Algorithm]

@@ -9,13 +9,47 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from softqd.registry import UnknownNameError, lookup
+from softqd.ops.checks import is_concrete
+from softqd.ops.names import UnknownNameError, lookup
 from softqd.settings import Kind
 
 _EXAMPLE = "write for example adam(0.05)"
 _FUNCTIONS = {n: f for n, f in vars(optax).items() if callable(f) and n[0] != "_"}
+# What algorithms take for an optimizer.
+Optimizer = optax.GradientTransformation | str | float
+
+
+def as_optimizer(given: Any) -> optax.GradientTransformation:
+    """An optax optimizer: itself, one spelled as text, or Adam with a learning rate.
+
+    Raises:
+        ValueError: If it is anything else.
+
+    Examples:
+        >>> halve = as_optimizer("sgd(0.5)")
+        >>> float(halve.update(2.0, halve.init(2.0))[0])
+        -1.0
+    """
+    is_text = isinstance(given, str)
+    found: Any = evaluate(given, "optimizer") if is_text else given
+    if isinstance(found, optax.GradientTransformation):
+        return found
+    if is_text or not _is_rate(found):
+        raise ValueError(
+            "optimizer must be an optax optimizer, a text such as 'adam(0.05)', or a "
+            f"positive learning rate of Adam; got {given!r:.80}"
+        )
+    return optax.adam(found)
+
+
+def _is_rate(given: Any) -> bool:
+    numbers = (int, float, np.number, jax.Array)
+    if not isinstance(given, numbers) or isinstance(given, bool) or np.ndim(given):
+        return False
+    return not is_concrete(given) or bool(0 < given < np.inf)
 
 
 def evaluate(
