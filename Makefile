@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 CORE   := --ignore tests/parity --ignore tests/browser
 
 .PHONY: demo test slow networks parity torch-parity browser lint docs package \
-	oldest graph bench results clean
+	oldest graph bench bench-torch results clean
 
 demo: $(VENV)/.core
 	rm -rf runs/demo
@@ -75,6 +75,11 @@ bench: $(VENV)/.parity
 	$(BIN)/python benchmarks/cvt_speed.py
 	$(BIN)/python benchmarks/image_speed.py
 	$(BIN)/python benchmarks/baseline_speed.py
+	$(BIN)/python benchmarks/workers_speed.py
+
+# SQUAD on a problem in PyTorch against torch alone; by hand.
+bench-torch: $(VENV)/.torch
+	$(BIN)/python benchmarks/torch_speed.py
 
 # Rebuild docs/results.md and its figures from results/*.json.
 results: $(VENV)/.core

@@ -1,6 +1,10 @@
 """``--workers`` and ``--dask``: problems in plain Python on the command line."""
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,3 +69,20 @@ def test_jobs_and_workers_are_one_or_the_other(capsys):
     assert "leave --jobs out" in complaint(
         capsys, *compare, "--jobs", 2, "--workers", 2
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["script", "run", "compare"])
+def test_the_module_of_the_page_runs(kind, tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "simulators.md").read_text()
+    module = re.search(r'```python title="arm_run.py"\n(.*?)```', page, re.S)[1]
+    (tmp_path / "arm_run.py").write_text(module)
+    command = ["arm_run.py"]
+    if kind != "script":
+        line = re.search(rf"^softqd ({kind} .*)$", page, re.M)[1]
+        command = ["-m", "softqd.cli", *line.split()]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert kind != "script" or done.stdout.strip() == "64"

@@ -22,6 +22,7 @@ PAGES = [
     "docs/from-qdax.md",
     "docs/metrics.md",
     "docs/compare.md",
+    "docs/simulators.md",
     "docs/figures.md",
     "docs/report.md",
     "docs/reproduce.md",

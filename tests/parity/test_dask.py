@@ -1,6 +1,8 @@
 """Evaluations on a Dask cluster of two processes, one of which dies."""
 
 import functools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,3 +81,15 @@ def test_from_the_command_line(cluster, client, tmp_path, capsys):
     assert len(softqd.load(tmp_path / "run").population) == 8
     assert cli.invoke([*run, "--dask", "tcp://127.0.0.1:9"]) == 2
     assert "no Dask scheduler answers" in capsys.readouterr().err
+
+
+def test_the_block_of_the_page_runs():
+    page = Path(__file__).parents[2] / "docs" / "simulators.md"
+    first, block = (
+        re.search(f"```python{title}\n(.*?)```", page.read_text(), re.S)[1]
+        for title in ("", ' title="with Dask"')
+    )
+    namespace = {"__name__": "docs"}
+    exec(first, namespace)
+    exec(block, namespace)
+    assert len(namespace["result"].population) == 64

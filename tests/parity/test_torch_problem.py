@@ -1,7 +1,9 @@
 """Problems in PyTorch, against the same ones in JAX; with the extra 'torch-parity'."""
 
 import gc
+import re
 import weakref
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -221,3 +223,14 @@ def test_asked_solutions_are_tensors():
     assert isinstance(solutions, torch.Tensor)
     loop.tell(*torch.func.vmap(in_torch)(solutions))
     assert loop.evaluations == 4
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few seeds
+def test_code_blocks_of_the_page_run():
+    page = Path(__file__).parents[2] / "docs" / "pytorch.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+    assert len(blocks) == 3
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), namespace)
+    assert isinstance(namespace["best"].solutions, torch.Tensor)
