@@ -120,14 +120,14 @@ class Setting(NamedTuple):
         return ", or ".join(kind.value for kind in Kind if kind in self.kinds)
 
 
-def settings_of(factory: Callable[..., Any]) -> dict[str, Setting]:
+def describe(factory: Callable[..., Any]) -> dict[str, Setting]:
     """The arguments of a factory.
 
     Arguments without a type may be any plain value.
 
     Examples:
         >>> def dots(num_dots: int = 3, picture: FilePath | None = None): ...
-        >>> found = settings_of(dots)
+        >>> found = describe(dots)
         >>> found["num_dots"].default, found["picture"].default
         (3, 'none')
         >>> found["picture"].wanted

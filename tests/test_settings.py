@@ -15,7 +15,7 @@ from softqd.settings import (
     Kind,
     Setting,
     Spelled,
-    settings_of,
+    describe,
     spelled,
 )
 
@@ -35,7 +35,7 @@ def of(annotation, **default):
         **default,
     )
     factory.__signature__ = inspect.Signature([parameter])
-    return settings_of(factory)["argument"]
+    return describe(factory)["argument"]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_is_wanted_in_words():
 
 @pytest.mark.parametrize("name", FACTORIES)
 def test_everything_registered_can_be_set(name):
-    for key, setting in settings_of(FACTORIES[name]).items():
+    for key, setting in describe(FACTORIES[name]).items():
         assert setting.kinds or key == "problem"
         assert setting.is_required or setting.default is not None
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from softqd import registry, settings
+from softqd import registry
 from softqd.experiment.own import is_own, own_factory
 from softqd.ops import expressions
 from softqd.ops.names import lookup, unknown_message
-from softqd.settings import NONE, PLAIN, Kind, Setting
+from softqd.settings import NONE, PLAIN, Kind, Setting, describe
 from softqd.types import Algorithm, Problem
 
 Config = dict[str, dict[str, Any]]
@@ -289,8 +289,9 @@ def _arguments(
         raise ConfigError(
             f"{name} has no default for {' and '.join(missing)}; give {' '.join(typed)}"
         )
-    values = ((k, v) for k, v in given.items() if k != "name")
-    return name, {k: _realized(v, known[k], number) for k, v in values}
+    values = _complete_table(table, given)
+    del values["name"]
+    return name, {k: _realized(v, known[k], number) for k, v in values.items()}
 
 
 def _factory(table: str, name: str) -> Callable:
@@ -310,7 +311,7 @@ def settings_of(table: str, name: str) -> dict[str, Setting]:
     Raises:
         ValueError: If there is no such name.
     """
-    found = settings.settings_of(_factory(table, name))
+    found = describe(_factory(table, name))
     # What an algorithm takes first is the problem.
     return dict(list(found.items())[table == "algorithm" :])
 

@@ -61,7 +61,7 @@ def check_count(name: str, value: Any, low: int, high: int | float = MOST) -> No
     """Refuse a count that is not a whole number between ``low`` and ``high``."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or not low <= value <= high:
-        is_small = high >= MOST and not (is_whole and value > high)
+        is_small = high in (MOST, np.inf) and not (is_whole and value > high)
         span = f"at least {low}" if is_small else f"between {low} and {high}"
         raise ValueError(f"{name} must be a whole number {span}; got {value!r}")
 

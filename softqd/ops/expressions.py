@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
@@ -104,13 +103,15 @@ def check(text: str, name: str, kind: Kind) -> None:
     def updated(x: jax.Array) -> Any:
         return found.update(x, found.init(x), x)[0]
 
-    function, argument = (
-        (updated, jnp.zeros(2)) if kind is Kind.OPTIMIZER else (found, jnp.int32(0))
-    )
     try:
-        answer = jax.eval_shape(function, argument)
-        if answer.shape != argument.shape:
-            raise ValueError(f"it gives shape {answer.shape} for {argument.shape}")
+        if kind is Kind.OPTIMIZER:
+            given = jax.ShapeDtypeStruct((2,), np.float32)
+            answer = jax.eval_shape(updated, given)
+        else:
+            given = jax.ShapeDtypeStruct((), np.int32)
+            answer = jax.eval_shape(found, given)
+        if answer.shape != given.shape:
+            raise ValueError(f"it gives shape {answer.shape} for {given.shape}")
     except Exception as error:
         raise ValueError(
             f"{name} must be {kind.value}; got {text!r:.80} ({error!s:.80})"

@@ -215,8 +215,8 @@ def odd_values(seed, num):
 def test_odd_values_are_taken_or_refused(problem, algorithm, seed):
     """Never anything but a `ValueError`, whatever setting is given what."""
     base = config.from_name(problem, algorithm)
-    if algorithm == "cma_mega":  # many cells take long to find
-        base = config.with_settings(base, ["cells=2"])
+    if algorithm == "cma_mega":  # cells take long to find
+        base = config.with_settings(base, ["shared_cells=false"])
     names = [k for t in ("problem", "algorithm") for k in base[t] if k != "name"]
     refused = 0
     for i, value in enumerate(odd_values(seed, 120)):

@@ -18,7 +18,7 @@ from softqd.networks import clip, stylegan2, weights
 from softqd.problems import Generator, Scorer, latent_space
 from softqd.problems._latent_space import arc_distance
 from softqd.problems._prompts import pair_name
-from softqd.settings import settings_of
+from softqd.settings import describe
 from softqd.types import lift_arrays
 
 pytestmark = pytest.mark.networks
@@ -516,7 +516,7 @@ def test_what_has_no_default_is_asked_for(capsys, tmp_path):
     assert 'no default for prompt and pairs; give --set "prompt=' in line
     line = refusal(capsys, tmp_path, "latent_space", "prompt=a face")
     assert 'no default for pairs; give --set "pairs=a young pirate | an old' in line
-    settings = settings_of(softqd.problems.latent_space)
+    settings = describe(softqd.problems.latent_space)
     examples = {name: settings[name].example for name in ("prompt", "pairs")}
     assert len(build(**examples).behavior_names) == 2
 
