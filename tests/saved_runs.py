@@ -1,7 +1,6 @@
 """Run folders with numbers that are known, without running anything."""
 
 import dataclasses
-import json
 
 import numpy as np
 
@@ -17,6 +16,8 @@ def make_result(num=40, seed=0, problem=None, algorithm=None, preset="lp", **par
     problem = problem or LP
     rng = np.random.default_rng(seed)
     dim = problem.get("behavior_dim", 2)
+    sides = (0.0,) * dim, (1.0,) * dim
+    known = softqd.Problem(lambda x: (x[0], x), None, sides, name=problem["name"])
     population = softqd.Population(
         solutions=rng.normal(size=(num, 16)).astype(np.float32),
         quality=rng.uniform(10, 90, num).astype(np.float32),
@@ -42,6 +43,7 @@ def make_result(num=40, seed=0, problem=None, algorithm=None, preset="lp", **par
         seed=seed,
         versions=versions(),
         timings={"compile": 0.1, "run": 1.0},
+        problem=known,
     )
 
 
@@ -53,7 +55,6 @@ def make_metrics(**values):
 
 def save_run(folder, metrics=None, **settings):
     """Write a run folder; its name is its path as text."""
-    make_result(**settings).save(folder)
-    text = json.dumps(make_metrics() if metrics is None else metrics)
-    (folder / "metrics.json").write_text(text)
+    metrics = make_metrics() if metrics is None else metrics
+    dataclasses.replace(make_result(**settings), metrics=metrics).save(folder)
     return str(folder)

@@ -24,7 +24,7 @@ def test_bad_input_is_one_line(capsys, tmp_path):
     other = save_run(tmp_path / "other", problem={"name": "arm"})
     for arguments, message in (
         ([], "DIR"),
-        ([tmp_path], "neither a run folder"),
+        ([tmp_path], "is not a run folder"),
         ([folder, other], "runs of different problems"),
         ([folder, "--pictures", "-1"], "--pictures"),
         ([folder, "--out", tmp_path], "--out"),

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from softqd.cli._errors import interruptible
+from softqd.cli._metrics import say
 from softqd.cli._tables import sweep_table
 
 
@@ -64,8 +65,7 @@ def sweep(
             jobs=jobs,
             progress=True,
         )
-    console = Console()
-    console.print(sweep_table(found))
+    Console().print(sweep_table(found))
     picture = save_figure(setting_curves(found), folder / "figures" / "sweep.png")
     preset = folder / PRESET_FILE
     lines = [LEGEND, *(f"warning: {text}" for text in found.warnings)]
@@ -77,5 +77,5 @@ def sweep(
         "--seeds 100-109"
     ]
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(line)
     return int(any(e.failures for e in found.comparison.algorithms.values()))

@@ -17,8 +17,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.experiment.result import COUNTS
+from softqd.experiment.warm import completed, missing
 from softqd.ops.gpu import compiler_options
-from softqd.types import Algorithm, Population, lift_arrays
+from softqd.types import Algorithm, Population, Problem, lift_arrays
 
 
 class Lanes(NamedTuple):
@@ -77,13 +78,13 @@ class Program:
 
     def shape_of_state(self, solutions: PyTree | None) -> PyTree:
         """Shapes and dtypes of the state, before it is computed."""
-        return jax.eval_shape(self._beginning(), *self._arguments(solutions))
+        return jax.eval_shape(self._beginning(solutions), *self._arguments(solutions))
 
     def begin(self, solutions: PyTree | None) -> PyTree:
         """Compile, and compute the first state."""
         arguments = self._arguments(solutions)
         lowered = self._lower(self.shape_of_state(solutions))
-        start = jax.jit(self._beginning()).lower(*arguments)
+        start = jax.jit(self._beginning(solutions)).lower(*arguments)
         options = compiler_options()
         # Both programs at once: compilers work outside of Python. Running waits for
         # both, because compilers try their kernels out on the device.
@@ -124,11 +125,14 @@ class Program:
         """Qualities of every lane."""
         return [quality for quality, _ in self.places(state)]
 
-    def _beginning(self) -> Callable:
-        return partial(_begin, over=self.lanes.over)
+    def _beginning(self, solutions: PyTree | None) -> Callable:
+        num_missing = missing(self.algorithm, solutions)
+        return partial(_begin, over=self.lanes.over, num_missing=num_missing)
 
     def _arguments(self, solutions: PyTree | None) -> tuple[Any, ...]:
-        return self._init, self.lanes.starts(), solutions
+        is_short = missing(self.algorithm, solutions) > 0
+        problem = self.algorithm.problem if is_short else None
+        return self._init, problem, self.lanes.starts(), solutions
 
     def _lower(self, state: PyTree) -> Any:
         # Buffers of the old state are reused for the new one.
@@ -145,8 +149,22 @@ def _place_of(population: Population) -> tuple[Any, Any, Any]:
     return population.quality, population.behavior, population.occupied
 
 
-def _begin(init: Callable, start: Any, solutions: PyTree | None, *, over) -> PyTree:
-    one = (lambda k: init(k)) if solutions is None else (lambda k: init(k, solutions))
+def _begin(
+    init: Callable,
+    problem: Problem | None,
+    start: Any,
+    solutions: PyTree | None,
+    *,
+    over: Callable,
+    num_missing: int,
+) -> PyTree:
+    def one(key: Any) -> PyTree:
+        if solutions is None:
+            return init(key)
+        if problem is None:
+            return init(key, solutions)
+        return init(key, completed(problem, solutions, key, num_missing))
+
     return over(one)(start)
 
 

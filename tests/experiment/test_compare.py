@@ -276,7 +276,7 @@ def test_a_folder_of_another_comparison_is_refused(copy, change, message):
 
 def test_damaged_files_are_named(copy):
     (copy / "toys.climb" / "seed_0" / "metrics.json").write_text("{")
-    with pytest.raises(ValueError, match=r"metrics.json cannot be read.*remove"):
+    with pytest.raises(ValueError, match=r"metrics.json is not a JSON file.*remove"):
         compare(copy)
     (copy / "comparison.json").write_text('{"schema": 7}')
     with pytest.raises(ValueError, match="not a comparison of this version"):
