@@ -147,7 +147,8 @@ def _damaged(path: Path, error: Exception) -> CheckpointError:
 
 
 def _foreign(path: Path, what: str) -> str:
-    return (
+    what = what if len(what) <= 100 else f"{what[:97]}..."
+    return one_line(
         f"checkpoint {path} belongs to another run: {what}. It was left as it is; "
         "resume with the settings it was made with, or use another folder"
     )

@@ -161,13 +161,17 @@ class Loop:
         program, problem = self.program, self.program.algorithm.problem
         if solutions is not None and problem is not None:
             solutions = check_solutions(problem, solutions)
-        is_resumed = resume_from is not None and checkpoint.exists(resume_from)
+        if resume_from is not None and not checkpoint.exists(resume_from):
+            resume_from = None
         spent_before = 0
         if solutions is not None:
             solutions, spent_before = fitted(
-                program.algorithm, solutions, program.lanes.seeds[0], is_resumed
+                program.algorithm,
+                solutions,
+                program.lanes.seeds[0],
+                resume_from is not None,
             )
-        if is_resumed:
+        if resume_from is not None:
             template = program.shape_of_state(solutions)
             state, meta = checkpoint.load(resume_from, template, self.identity())
             self.ledger = Ledger.from_json(meta, resume_from / checkpoint.FILE_NAME)

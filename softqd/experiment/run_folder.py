@@ -227,7 +227,8 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write ``config.toml``: all that writes it."""
-        write_whole(self.path / CONFIG, tomli_w.dumps(plain(config)))
+        text = tomli_w.dumps(plain(config)) or "# Nothing is known of it.\n"
+        write_whole(self.path / CONFIG, text)
 
     def write_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Write ``metrics.json``: the run is finished."""

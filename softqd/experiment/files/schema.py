@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import reprlib
 import stat
 import tomllib
 from collections.abc import Callable
@@ -24,6 +25,9 @@ _LIMIT = 2**30
 # Of the line that an error is.
 _MAX_LINE = 300
 _MAX_DEPTH = 6
+# What is nested deeply has no repr.
+_brief = reprlib.Repr()
+_brief.maxlevel, _brief.maxstring = 3, 50
 
 
 class FileError(ValueError):
@@ -62,7 +66,7 @@ def one_line(text: str) -> str:
 
 def shown(value: Any, most: int = 50) -> str:
     """A value in a message."""
-    text = " ".join(repr(value).split())
+    text = " ".join(_brief.repr(value).split())
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

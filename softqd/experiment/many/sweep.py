@@ -22,6 +22,7 @@ from softqd.experiment.files.lock import locked
 from softqd.experiment.files.schema import (
     ANY,
     PLAIN,
+    Kind,
     check,
     file_error,
     read_json,
@@ -56,7 +57,7 @@ FILE_NAME = "sweep.json"
 PRESET_FILE = "preset.toml"
 _SWEEP = {
     "algorithm": str,
-    "metric": str,
+    "metric": Kind(f"one of {', '.join(COMPARED)}", COMPARED.__contains__),
     "grid": {"...": [PLAIN]},
     "points": {"...": {"...": PLAIN}},
     "best": str,
