@@ -24,6 +24,7 @@ PAGES = [
     "docs/compare.md",
     "docs/figures.md",
     "docs/report.md",
+    "docs/run-folder.md",
     "docs/reproduce.md",
     pytest.param("docs/latent_space.md", marks=pytest.mark.networks),
 ]

@@ -16,6 +16,7 @@ from softqd.experiment.run_folder import POPULATION, RunFolder
 from softqd.experiment.same import first_difference
 from softqd.experiment.words import LEGEND, label_of
 from softqd.page.run_data import (
+    as_json,
     finite,
     name_of,
     problem_name,
@@ -87,7 +88,7 @@ def comparison_data(
     for label, seeds in gathered.runs.items():
         data, drawn = run_data(result_of(seeds[min(seeds)]), share)
         shown.append(({**data, "label": f"{label}, seed {data['seed']}"}, drawn))
-    compared = asdict(gathered.comparison)
+    compared = as_json(asdict(gathered.comparison))
     compared["legend"] = LEGEND
     compared["labels"] = {name: label_of(name) for name in compared["statistics"]}
     compared["curves"] = {

@@ -49,7 +49,7 @@ def run_data(run: Result, pictures: int) -> tuple[dict[str, Any], list[str]]:
         "target": None if target is None else _base64(encoded(target)),
         "metrics": metric_rows(run.metrics),
         "history": history_columns(run.history),
-        "settings": {t: _plain(config.get(t, {})) for t in _TABLES},
+        "settings": {t: as_json(config.get(t, {})) for t in _TABLES},
         "versions": run.versions,
         "timings": {k: finite(v) for k, v in run.timings.items()},
         "notes": [*run.notes, *_missing(run)],
@@ -129,12 +129,12 @@ def problem_name(config: dict[str, Any]) -> str:
     return config.get("run", {}).get("preset", name_of(config, "problem"))
 
 
-def _plain(value: Any) -> Any:
-    """Settings as JSON can hold them; infinite ones as text."""
+def as_json(value: Any) -> Any:
+    """Values as JSON can hold them; infinite numbers as text."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): as_json(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_plain(v) for v in value]
+        return [as_json(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

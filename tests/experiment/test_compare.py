@@ -175,10 +175,16 @@ def test_an_interrupted_run_of_another_budget_is_refused(tmp_path, monkeypatch):
         compare(tmp_path, algorithms=[CLIMB], problem="sphere")
 
 
-def test_half_written_folders_are_written_again(copy, fake_run):
+@pytest.mark.parametrize(
+    "name",
+    ["metrics.json", "config.toml", "population.npz", "history.csv", "result.json"],
+)
+def test_half_written_folders_are_written_again(copy, fake_run, name):
     torn = copy / "toys.climb" / "seed_1"
-    (torn / "metrics.json").unlink()
-    (torn / "config.toml").write_text("[prob")
+    (torn / name).write_text("")
+    if name == "metrics.json":
+        (torn / name).unlink()
+        (torn / "config.toml").write_text("[prob")
     calls = fake_run()
     found = compare(copy)
     assert calls == [[1]]
