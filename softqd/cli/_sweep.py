@@ -68,13 +68,14 @@ def sweep(
     Console().print(sweep_table(found))
     picture = save_figure(setting_curves(found), folder / "figures" / "sweep.png")
     preset = folder / PRESET_FILE
+    trust = " --trust" * (":" in problem or ":" in algorithm)
     lines = [LEGEND, *(f"warning: {text}" for text in found.warnings)]
     lines += [f"best by {metric}: {found.best}"]
     lines += [f"wrote {folder / 'sweep.json'}, comparison.csv and {picture}"]
     lines += [
-        f"use it with 'softqd run {preset}', or in a comparison, with other seeds: "
-        f"softqd compare {problem} --algorithms {algorithm},... --preset {preset} "
-        "--seeds 100-109"
+        f"use it with 'softqd run {preset}{trust}', or in a comparison, with other "
+        f"seeds: softqd compare {problem} --algorithms {algorithm},... "
+        f"--preset {preset} --seeds 100-109"
     ]
     for line in lines:
         say(line)

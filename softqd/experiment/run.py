@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,6 +12,7 @@ import numpy as np
 from softqd.experiment import checkpoint
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.drive import Course, Limits, drive
+from softqd.experiment.files.lock import locked
 from softqd.experiment.loop import LogPoint, Loop, NonFiniteError
 from softqd.experiment.program import Lanes, Program
 from softqd.experiment.reporter import Reporter
@@ -105,6 +106,7 @@ def run(
         NonFiniteError: Naming iteration and solution; the last checkpoint is kept.
         CheckpointError: If the checkpoint is damaged, of another run, or there without
             ``resume``.
+        InUseError: If another process runs into ``checkpoint_dir``.
         ValueError: If an argument or the first population cannot be used.
 
     Examples:
@@ -130,7 +132,8 @@ def run(
     loop = Loop(
         Program(algorithm, Lanes(seeds, is_single=not is_many)), config, measure
     )
-    with _reporter(progress) as reporter:
+    held = locked(folder) if folder else nullcontext()
+    with held, _reporter(progress) as reporter:
         course = Course(limits, log_every, folder, checkpoint_every, reporter, callback)
         drive(loop, course, solutions, resume)
     results = [result for result in loop.results() if isinstance(result, Result)]

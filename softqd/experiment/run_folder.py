@@ -18,6 +18,7 @@ import numpy as np
 import tomli_w
 
 from softqd.experiment.files.archive import write_arrays
+from softqd.experiment.files.csv_file import is_number
 from softqd.experiment.files.readers import load_population
 from softqd.experiment.files.schema import (
     COUNT,
@@ -327,17 +328,9 @@ def _column(path: Path, name: str, texts: tuple[str, ...]) -> np.ndarray:
     try:
         return np.array([kind(text) for text in texts], kind)
     except (ValueError, OverflowError):
-        wrong = next((t for t in texts if not _is_number(t)), "a number too large")
+        wrong = next((t for t in texts if not is_number(t)), "a number too large")
         what = f"column {shown(name)} must hold numbers; got {shown(wrong)}"
         raise file_error(path, what) from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def plain(value: Any) -> Any:

@@ -285,7 +285,7 @@ def test_damaged_files_are_named(copy):
     with pytest.raises(ValueError, match=r"metrics.json is not a JSON file.*remove"):
         compare(copy)
     (copy / "comparison.json").write_text('{"schema": 7}')
-    with pytest.raises(ValueError, match="not a comparison of this version"):
+    with pytest.raises(ValueError, match="not of this version"):
         softqd.load_comparison(copy)
 
 

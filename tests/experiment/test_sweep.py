@@ -104,7 +104,7 @@ def test_files_hold_the_sweep(kept):
     assert config["run"]["evaluations"] == 200
     (out / "other").mkdir()
     (out / "other" / "sweep.json").write_text('{"schema": 9}')
-    with pytest.raises(ValueError, match="not a sweep of this version"):
+    with pytest.raises(ValueError, match="not of this version"):
         softqd.load_sweep(out / "other")
 
 

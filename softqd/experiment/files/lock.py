@@ -1,8 +1,8 @@
 """One process at a time in a folder.
 
 The lock is a file that says whose it is: process, host, time. Its owner touches it
-every half minute. A lock is stale if its process is gone, where that can be seen, and
-else if nobody touched it for five minutes: after a crash, or on another host.
+every 15 seconds. A lock is stale if its process is gone, where that can be seen, and
+else if nobody touched it for two minutes: after a crash, or on another host.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from softqd.experiment.files.schema import PLAIN, FileError, read_json
 from softqd.experiment.files.whole import remove_leftovers
 
 LOCK_FILE = ".softqd-lock"
-BEAT_SECONDS = 30.0
-STALE_SECONDS = 300.0
+BEAT_SECONDS = 15.0
+STALE_SECONDS = 120.0
 _OWNER = {"process": int, "began": str, "place": str, "host": str, "since": str}
 
 

@@ -154,14 +154,7 @@ def load_comparison(directory: str | Path) -> Comparison:
     path = path / FILE_NAME if path.is_dir() else path
     if not path.exists():
         raise FileNotFoundError(f"there is no comparison {path}")
-    data = read_json(path, {"schema": PLAIN, "...": ANY})
-    if data.pop("schema") != SCHEMA:
-        raise file_error(
-            path,
-            "is not a comparison of this version; run 'softqd compare' with the same "
-            "--out again",
-        )
-    check(path, data, _COMPARISON)
+    data = read_found(path, _COMPARISON, "compare")
     entries = data.pop("algorithms")
     algorithms = {name: _entry(path, name, data) for name, data in entries.items()}
     for metric, table in data["statistics"].items():
@@ -169,6 +162,22 @@ def load_comparison(directory: str | Path) -> Comparison:
         if table and not {table["best"]} <= set(rows) <= set(algorithms):
             raise file_error(path, f"statistics.{metric} names unknown algorithms")
     return Comparison(algorithms=algorithms, **data)
+
+
+def read_found(path: Path, wanted: dict[str, Any], command: str) -> dict[str, Any]:
+    """What a command wrote as JSON, without the number of its schema.
+
+    Raises:
+        FileError: If it is of another schema, or something else than wanted.
+    """
+    data = read_json(path, {"schema": PLAIN, "...": ANY})
+    if data.pop("schema") != SCHEMA:
+        raise file_error(
+            path,
+            f"is not of this version; run 'softqd {command}' with the same --out again",
+        )
+    check(path, data, wanted)
+    return data
 
 
 def _entry(path: Path, name: str, data: dict[str, Any]) -> Entry:

@@ -20,16 +20,19 @@ import numpy as np
 from softqd.experiment.config import Config
 from softqd.experiment.files.lock import locked
 from softqd.experiment.files.schema import (
-    ANY,
     PLAIN,
     Kind,
-    check,
     file_error,
-    read_json,
 )
 from softqd.experiment.files.whole import write_whole
 from softqd.experiment.many.compare import Experiment
-from softqd.experiment.many.comparison import COMPARED, Comparison, load_comparison
+from softqd.experiment.many.comparison import (
+    COMPARED,
+    SCHEMA,
+    Comparison,
+    load_comparison,
+    read_found,
+)
 from softqd.experiment.many.comparison import FILE_NAME as COMPARISON
 from softqd.experiment.many.grid import (
     Grid,
@@ -52,7 +55,6 @@ from softqd.ops.checks import check_count
 from softqd.registry import lookup
 from softqd.types import Problem
 
-SCHEMA = 1
 FILE_NAME = "sweep.json"
 PRESET_FILE = "preset.toml"
 _SWEEP = {
@@ -132,14 +134,7 @@ def load_sweep(directory: str | Path) -> Sweep:
 def sweep_of(directory: Path, comparison: Comparison | None = None) -> Sweep:
     """`load_sweep`, where the comparison of its settings may have been read."""
     path = directory / FILE_NAME
-    data = read_json(path, {"schema": PLAIN, "...": ANY})
-    if data.pop("schema") != SCHEMA:
-        raise file_error(
-            path,
-            "is not a sweep of this version; run 'softqd sweep' with the same --out "
-            "again",
-        )
-    check(path, data, _SWEEP)
+    data = read_found(path, _SWEEP, "sweep")
     comparison = comparison or load_comparison(directory)
     labels, settings = set(comparison.algorithms), set(data["grid"])
     if data["best"] not in labels or set(data["points"]) != labels:
