@@ -16,14 +16,16 @@ def make_result(num=40, seed=0, problem=None, algorithm=None, preset="lp", **par
     problem = problem or LP
     rng = np.random.default_rng(seed)
     dim = problem.get("behavior_dim", 2)
-    sides = (0.0,) * dim, (1.0,) * dim
-    known = softqd.Problem(lambda x: (x[0], x), None, sides, name=problem["name"])
     population = softqd.Population(
         solutions=rng.normal(size=(num, 16)).astype(np.float32),
         quality=rng.uniform(10, 90, num).astype(np.float32),
         behavior=rng.uniform(size=(num, dim)).astype(np.float32),
         occupied=np.ones(num, bool),
     )
+    population = dataclasses.replace(population, **parts)
+    dim = population.behavior.shape[1]
+    sides = (0.0,) * dim, (1.0,) * dim
+    known = softqd.Problem(lambda x: (x[0], x), None, sides, name=problem["name"])
     history = {
         "iteration": np.arange(3),
         "evaluations": np.array([10, 20, 30]),
@@ -37,7 +39,7 @@ def make_result(num=40, seed=0, problem=None, algorithm=None, preset="lp", **par
         "run": {"preset": preset, "seed": seed, "iterations": 2},
     }
     return Result(
-        population=dataclasses.replace(population, **parts),
+        population=population,
         history=history,
         config=config,
         seed=seed,

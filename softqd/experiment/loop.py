@@ -87,9 +87,12 @@ class Ledger:
         """What was written as ``dataclasses.asdict``; JSON's keys are texts.
 
         Raises:
-            FileError: If it was not.
+            CheckpointError: If it was not.
         """
-        check(place, data, {**_LEDGER, "...": PLAIN})
+        try:
+            check(place, data, {**_LEDGER, "...": PLAIN})
+        except FileError as error:
+            raise checkpoint.CheckpointError(str(error)) from None
         names = [entry.name for entry in dataclasses.fields(cls)]
         ledger = cls(**{name: data[name] for name in names})
         ledger.failures = {int(k): v for k, v in ledger.failures.items()}
@@ -99,7 +102,7 @@ class Ledger:
         lanes += [v for column in columns for v in column if isinstance(v, list)]
         rows = {len(column) for column in columns}
         if len(rows) > 1 or {len(lane) for lane in lanes} != {num_lanes}:
-            raise FileError(f"{place}: its parts are of different lengths")
+            raise checkpoint.CheckpointError(f"{place}: its parts differ in length")
         return ledger
 
     @property
