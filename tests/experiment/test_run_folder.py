@@ -303,7 +303,7 @@ def test_damage_of_any_kind_is_one_line(made, tmp_path, name):
     copy = shutil.copytree(made[1] / ("run" if is_run else "all"), tmp_path / "copy")
     data, rng = (copy / name).read_bytes(), np.random.default_rng(0)
     lines = []
-    for _ in range(150):
+    for _ in range(60):
         (copy / name).write_bytes(damaged(Path(name).name, data, rng))
         try:
             LOOKS[name](copy)
@@ -311,7 +311,7 @@ def test_damage_of_any_kind_is_one_line(made, tmp_path, name):
             lines.append(str(error))
     assert max(map(len, lines)) <= 300
     assert not any("\n" in line for line in lines)
-    assert len(lines) > 20
+    assert len(lines) > 10
 
 
 @pytest.mark.parametrize(
