@@ -12,11 +12,10 @@ import numpy as np
 import softqd
 from softqd import metrics, plot
 from softqd.page.figures import draw_figure
-from softqd.page.reading import read_run
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/arm")
-run = read_run(folder)
-population = run.result.population.compact()
+run = softqd.load(folder)
+population = run.population
 quality, behavior = population.quality, population.behavior
 bounds = run.problem.bounds(behavior.shape[1])
 found = metrics.evaluate_population(population, bounds)

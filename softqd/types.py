@@ -183,9 +183,11 @@ class Population:
 def named_leaves(tree: PyTree, root: str) -> list[tuple[str, Any]]:
     """Leaves with their paths, such as ``root/layer/weight``; ``root`` if it is one.
 
+    A slash in a key is written ``~1``, a tilde ``~0``, as in JSON pointers.
+
     Examples:
-        >>> named_leaves({"a": {"w": 1}, "b": [2]}, "solutions")
-        [('solutions/a/w', 1), ('solutions/b/0', 2)]
+        >>> named_leaves({"a": {"w": 1}, "b/c": [2]}, "solutions")
+        [('solutions/a/w', 1), ('solutions/b~1c/0', 2)]
     """
     return [
         ("/".join([root, *map(_key_name, keys)]), leaf)
@@ -205,8 +207,9 @@ def _raveled(rows: Any) -> np.ndarray:
 def _key_name(key: Any) -> str:
     for attribute in ("key", "name", "idx"):
         if hasattr(key, attribute):
-            return str(getattr(key, attribute))
-    return str(key)
+            key = getattr(key, attribute)
+            break
+    return str(key).replace("~", "~0").replace("/", "~1")
 
 
 class Algorithm(NamedTuple):

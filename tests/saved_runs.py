@@ -1,7 +1,6 @@
 """Run folders with numbers that are known, without running anything."""
 
 import dataclasses
-import json
 
 import numpy as np
 
@@ -23,6 +22,10 @@ def make_result(num=40, seed=0, problem=None, algorithm=None, preset="lp", **par
         behavior=rng.uniform(size=(num, dim)).astype(np.float32),
         occupied=np.ones(num, bool),
     )
+    population = dataclasses.replace(population, **parts)
+    dim = population.behavior.shape[1]
+    sides = (0.0,) * dim, (1.0,) * dim
+    known = softqd.Problem(lambda x: (x[0], x), None, sides, name=problem["name"])
     history = {
         "iteration": np.arange(3),
         "evaluations": np.array([10, 20, 30]),
@@ -36,12 +39,13 @@ def make_result(num=40, seed=0, problem=None, algorithm=None, preset="lp", **par
         "run": {"preset": preset, "seed": seed, "iterations": 2},
     }
     return Result(
-        population=dataclasses.replace(population, **parts),
+        population=population,
         history=history,
         config=config,
         seed=seed,
         versions=versions(),
         timings={"compile": 0.1, "run": 1.0},
+        problem=known,
     )
 
 
@@ -53,7 +57,6 @@ def make_metrics(**values):
 
 def save_run(folder, metrics=None, **settings):
     """Write a run folder; its name is its path as text."""
-    make_result(**settings).save(folder)
-    text = json.dumps(make_metrics() if metrics is None else metrics)
-    (folder / "metrics.json").write_text(text)
+    metrics = make_metrics() if metrics is None else metrics
+    dataclasses.replace(make_result(**settings), metrics=metrics).save(folder)
     return str(folder)

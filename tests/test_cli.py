@@ -204,7 +204,7 @@ def test_existing_folder_needs_resume(capsys, folder):
     ("change", "message"),
     [
         (["--set", "gamma_sq=9"], "algorithm gamma_sq='none', this one has 9.0"),
-        (["--seed", "4"], "run seed=3, this one has 4"),
+        (["--seed", "4"], "seeds=[3], this one has [4]"),
     ],
 )
 def test_resume_under_other_settings_changes_nothing(capsys, folder, change, message):
@@ -216,18 +216,11 @@ def test_resume_under_other_settings_changes_nothing(capsys, folder, change, mes
 
 def test_a_refused_start_does_not_block_the_folder(capsys, folder, tmp_path):
     out = ["--out", tmp_path / "a"]
-    wrong = [
-        "run",
-        "lp-easy",
-        *SMALL,
-        "--set",
-        "population_size=16",
-        "--iterations",
-        "1",
-    ]
-    line = complaint(capsys, *wrong, "--init", folder / "population.npz", *out)
-    assert "but population_size is 16" in line
-    assert invoke(capsys, *wrong, *out)[0] == 0
+    other = [*SMALL_RUN[:2], *SMALL[:4], "--set", "solution_dim=8"]
+    other += ["--iterations", "1"]
+    line = complaint(capsys, *other, "--init", folder / "population.npz", *out)
+    assert "have shape (32, 16), expected (n, 8)" in line
+    assert invoke(capsys, *other, *out)[0] == 0
 
 
 def test_unwritable_folder(capsys, tmp_path):
@@ -345,7 +338,7 @@ def write_bad_file(folder, kind):
     np.savez(path, quality=quality, behavior=behavior)
     if kind == "truncated":
         path.write_bytes(path.read_bytes()[:700])
-        return path, "is not a readable population file"
+        return path, "is not a readable"
     if kind == "empty":
         path.write_bytes(b"")
         return path, "is empty"
@@ -357,7 +350,7 @@ def write_bad_file(folder, kind):
         return path, "behavior must be finite; row 0 is [-inf -inf]"
     if kind == "pickle":
         (folder / "p.pkl").write_bytes(pickle.dumps((quality, behavior)))
-        return folder / "p.pkl", "convert it where it was made: a pyribs archive with"
+        return folder / "p.pkl", "convert it where it was made: archive.data("
     path, text = folder / "p.csv", "fitness,measures_0,measures_1\n"
     if kind == "empty csv":
         text, message = "", "is empty"

@@ -51,6 +51,9 @@ def test_run_takes_an_own_problem_and_repeats_it(capsys, tmp_path):
     config = tomllib.loads((tmp_path / "a" / "config.toml").read_text())
     assert config["problem"] == {"name": "toys:make_bowl", "dim": 3}
     again = ["run", tmp_path / "a" / "config.toml", "--out", tmp_path / "b"]
-    assert invoke(capsys, *again)[0] == 0
+    status, _, err = invoke(capsys, *again)
+    assert (status, "add --trust" in err) == (2, True)
+    assert not (tmp_path / "b").exists()
+    assert invoke(capsys, *again, "--trust")[0] == 0
     first, second = (softqd.load(tmp_path / name).population for name in "ab")
     assert (first.solutions == second.solutions).all()

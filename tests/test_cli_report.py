@@ -19,12 +19,30 @@ def test_report_says_where_it_is(capsys, tmp_path):
     assert page.exists()
 
 
+def test_names_are_shown_as_they_are(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_run(tmp_path / "x[/red]y")
+    names = ["x[/red]y/report.html", "x[/red]y/population.npz", "p[bold]q.npz"]
+    select = ["select", names[1], "--size", 2, "--out", names[2]]
+    figure = ["figure", "quality", "x[/red]y", "--out", "x[/red]y/a.png"]
+    for command, name in (
+        (["report", "x[/red]y"], names[0]),
+        (["evaluate", names[1]], names[1]),
+        (select, names[2]),
+        (["evaluate", names[2], "--bounds", "0,1"], names[2]),
+        (figure, "x[/red]y/a.png"),
+    ):
+        status, out, _ = invoke(capsys, *command)
+        assert status == 0
+        assert name in out
+
+
 def test_bad_input_is_one_line(capsys, tmp_path):
     folder = save_run(tmp_path / "run")
     other = save_run(tmp_path / "other", problem={"name": "arm"})
     for arguments, message in (
         ([], "DIR"),
-        ([tmp_path], "neither a run folder"),
+        ([tmp_path], "is not a run folder"),
         ([folder, other], "runs of different problems"),
         ([folder, "--pictures", "-1"], "--pictures"),
         ([folder, "--out", tmp_path], "--out"),

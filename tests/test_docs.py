@@ -25,6 +25,7 @@ PAGES = [
     "docs/simulators.md",
     "docs/figures.md",
     "docs/report.md",
+    "docs/run-folder.md",
     "docs/reproduce.md",
     pytest.param("docs/latent_space.md", marks=pytest.mark.networks),
 ]

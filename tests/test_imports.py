@@ -158,23 +158,13 @@ def test_plot_is_there_when_it_is_used_and_not_before():
 # Inside of experiment/: a file, or folder, imports only those before it.
 ORDER = {
     "experiment": (
-        *("words", "reporter", "own", "watch", "files", "checkpoint"),
-        *(
-            "config",
-            "result",
-            "program",
-            "loop",
-            "drive",
-            "progress",
-            "live",
-            "run",
-            "folder",
-        ),
-        "many",
+        *("words", "reporter", "own", "watch", "same", "files", "checkpoint"),
+        *("config", "pictures", "run_folder", "result", "warm", "program", "loop"),
+        *("drive", "progress", "live", "run", "folder", "many"),
     ),
     "experiment.many": (
         *("comparison", "plan", "preset", "grid", "measure", "stack", "group"),
-        *("workers", "runs", "compare", "sweep"),
+        *("workers", "runs", "compare", "sweep", "experiment_folder"),
     ),
 }
 

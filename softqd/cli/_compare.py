@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from softqd.cli._errors import UsageError, interruptible
+from softqd.cli._metrics import say
 from softqd.cli._report import announce
 from softqd.cli._tables import budget_table, comparison_table
 from softqd.cli._workers import Dask, Workers, working
@@ -52,6 +53,7 @@ def compare(
     """Compare algorithms on a problem; called again, it continues."""
     from softqd.experiment.config import from_name
     from softqd.experiment.many.compare import compare as run_comparison
+    from softqd.experiment.many.experiment_folder import ExperimentFolder
     from softqd.experiment.many.plan import parse_seeds
     from softqd.experiment.words import LEGEND
     from softqd.page.figures import save_experiment_figures
@@ -76,14 +78,13 @@ def compare(
             jobs=jobs,
             progress=True,
         )
-    console = Console()
-    console.print(budget_table(found), comparison_table(found))
+    Console().print(budget_table(found), comparison_table(found))
     lines = [LEGEND, *(f"warning: {text}" for text in found.warnings)]
     lines += [f"{metric}: {why}" for metric, why in found.notes.items()]
     lines += [f"wrote {folder / 'comparison.json'} and comparison.csv"]
-    paths = save_experiment_figures(folder, each_run=figures)
+    paths = save_experiment_figures(ExperimentFolder(folder), each_run=figures)
     lines += [f"figure {path}" for path in paths]
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(line)
     announce(write_report([folder], pictures=100))
     return int(any(entry.failures for entry in found.algorithms.values()))

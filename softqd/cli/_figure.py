@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from softqd.cli._metrics import say
 from softqd.cli._tables import kinds_table
 
 
@@ -30,12 +31,9 @@ def figure(
     from softqd.page.figures import KINDS, draw_figure
     from softqd.plot import save_figure
 
-    console = Console()
     if kind == "list":
-        console.print(kinds_table(KINDS))
+        Console().print(kinds_table(KINDS))
         return
     path = out or Path(f"{kind}.pdf")
     drawn = draw_figure(kind, folders or [], metric)
-    console.print(
-        f"wrote {save_figure(drawn, path, dpi)}", highlight=False, soft_wrap=True
-    )
+    say(f"wrote {save_figure(drawn, path, dpi)}")

@@ -6,12 +6,17 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+
+def say(line: str) -> None:
+    """A line as it is: no name in it is taken for markup, and it is not broken."""
+    Console().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_metrics(title: str, metrics: dict[str, Any]) -> None:
     """A table, and what the metrics were computed with."""
-    console = Console()
-    table = Table("metric", "value", title=title, title_justify="left")
+    table = Table("metric", "value", title=Text(title), title_justify="left")
     notes = metrics["notes"]
     for name, value in metrics.items():
         hidden = ("settings", "notes", "seeds_together")
@@ -24,14 +29,14 @@ def print_metrics(title: str, metrics: dict[str, Any]) -> None:
         else:
             text = f"{value:.6g}"
         error = metrics.get(f"{name}_stderr")
-        table.add_row(name, text if error is None else f"{text} ± {error:.2g}")
-    console.print(table)
+        table.add_row(name, Text(text if error is None else f"{text} ± {error:.2g}"))
+    Console().print(table)
     used = ", ".join(
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in metrics["settings"].items()
         if name != "behavior_units"
     )
-    console.print(f"computed with {used}", highlight=False, soft_wrap=True)
+    say(f"computed with {used}")
     for name, note in notes.items():
         if name not in metrics or metrics[name] is not None:
-            console.print(f"{name}: {note}", highlight=False, soft_wrap=True)
+            say(f"{name}: {note}")

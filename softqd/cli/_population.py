@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from softqd.cli._errors import UsageError
-from softqd.cli._metrics import print_metrics
+from softqd.cli._metrics import print_metrics, say
 
 _File = Annotated[Path, typer.Argument(help="A population file: .npz or CSV.")]
 _Quality = Annotated[
@@ -50,12 +49,12 @@ def evaluate(
     ] = None,
 ) -> None:
     """Compute all metrics of a population file."""
-    from softqd.experiment.result import level_in, units_in
+    from softqd.experiment.files.whole import write_whole
     from softqd.metrics import evaluate_population
 
     population, source = _read(file, quality, behavior)
     limits, origin = _bounds_of(file, bounds, population.behavior)
-    level = level_in(file.parent) if level is None else level
+    level = _level_of(file) if level is None else level
     metrics = evaluate_population(
         population,
         limits,
@@ -63,13 +62,13 @@ def evaluate(
         sigma=sigma,
         seed=seed,
         level=level,
-        units=units_in(file.parent),
+        units=_units_of(file),
     )
     metrics["settings"]["bounds"] = origin
     print_metrics(f"{len(population.quality)} solutions of {file}", metrics)
     metrics["settings"]["source"] = source
     if json_path is not None:
-        json_path.write_text(json.dumps(metrics, indent=1) + "\n")
+        write_whole(json_path, json.dumps(metrics, indent=1) + "\n")
 
 
 def select_members(
@@ -86,7 +85,7 @@ def select_members(
     """Keep the members that keep most of the Soft QD Score, best first."""
     import numpy as np
 
-    from softqd.experiment.result import level_in, save_population, units_in
+    from softqd.experiment.run_folder import write_population
     from softqd.metrics import select, selection_sigma, to_unit
 
     population, _ = _read(file, quality, behavior)
@@ -94,20 +93,18 @@ def select_members(
         raise UsageError(f"--out wants a .npz or .csv; got {out}; write {out}.npz")
     limits, origin = _bounds_of(file, bounds, population.behavior)
     b = to_unit(limits, np.asarray(population.behavior))
-    if b is None and (units := units_in(file.parent)) is not None:
+    if b is None and (units := _units_of(file)) is not None:
         b = to_unit(units, np.asarray(population.behavior), is_limit=False)
     if b is None:
         raise UsageError(f"{file}: the behavior space is unbounded; give --bounds")
-    level = level_in(file.parent) if level is None else level
+    level = _level_of(file) if level is None else level
     f = np.maximum(np.asarray(population.quality) - level, 0.0)
     width = selection_sigma(f, b, size) if sigma is None else sigma
     chosen, share = select(f, b, size, width, seed=seed, return_share=True)
-    save_population(out, population[chosen])
-    Console().print(
+    write_population(out, population[chosen])
+    say(
         f"kept {size} of {len(f)} solutions and {share:.1%} of the Soft QD Score "
-        f"(sigma {width:.4g}, bounds {origin}): {out}",
-        highlight=False,
-        soft_wrap=True,
+        f"(sigma {width:.4g}, bounds {origin}): {out}"
     )
 
 
@@ -117,15 +114,13 @@ def _read(file: Path, quality: str | None, behavior: str | None) -> tuple[Any, s
 
     names = [name.strip() for name in behavior.split(",")] if behavior else None
     population, source = read_population(file, quality=quality, behavior=names)
-    Console().print(f"read {source}", highlight=False, markup=False, soft_wrap=True)
+    say(f"read {source}")
     return population, source
 
 
 def _bounds_of(file: Path, text: str | None, behavior: Any) -> tuple[Any, str]:
     """Bounds given, of the run the file belongs to, or [0, 1] if that is possible."""
     import numpy as np
-
-    from softqd.experiment import config as configs
 
     dim = behavior.shape[1]
     if text is not None:
@@ -135,16 +130,43 @@ def _bounds_of(file: Path, text: str | None, behavior: Any) -> tuple[Any, str]:
         outside = int(((behavior < low) | (behavior > high)).any(1).sum())
         note = f", {outside} of {len(behavior)} outside put on the border"
         return (low, high), f"{shown} as given{note if outside else ''}"
-    neighbor = file.parent / "config.toml"
-    if neighbor.exists():
-        problem, _ = configs.build(configs.from_file(neighbor))
-        return problem.bounds(dim), f"of {problem.name}, from {neighbor}"
+    if run := _run_of(file):
+        problem = run.problem
+        if problem is None:
+            raise UsageError(
+                f"{run.path} is of an earlier version, which kept no bounds; give "
+                f"--bounds, or 'softqd run {run.path}/config.toml --out {run.path} "
+                "--resume' once"
+            )
+        if problem.behavior_dim != dim:
+            raise UsageError(
+                f"{file}: {dim} behaviors are chosen, and the run in {run.path} has "
+                f"{problem.behavior_dim}; give --bounds"
+            )
+        return problem.bounds(dim), f"of {problem.name}, from {run.path}"
     if behavior.min() < 0 or behavior.max() > 1:
         raise UsageError(
             f"{file}: behaviors span {behavior.min():g} to {behavior.max():g} and no "
             "run folder says their bounds; give --bounds LOW,HIGH or LOW:HIGH for each"
         )
     return (0.0, 1.0), "[0, 1], assumed"
+
+
+def _run_of(file: Path) -> Any:
+    """The run folder that a population file lies in, if it does."""
+    from softqd.experiment.run_folder import SUMMARY, RunFolder
+
+    return RunFolder(file.parent) if (file.parent / SUMMARY).exists() else None
+
+
+def _level_of(file: Path) -> float:
+    run = _run_of(file)
+    return 0.0 if run is None else run.quality_level
+
+
+def _units_of(file: Path) -> Any:
+    run = _run_of(file)
+    return None if run is None else run.behavior_units
 
 
 def _parse_bounds(text: str, dim: int) -> list[tuple[float, float]]:

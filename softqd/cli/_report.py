@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+
+from softqd.cli._metrics import say
 
 # A run ends with a page at once; 'softqd report' draws more.
 _PICTURES_OF_A_RUN = 100
@@ -23,7 +24,7 @@ def report(
         Path | None, typer.Option(help="The file; default: report.html in DIR.")
     ] = None,
     pictures: Annotated[
-        int, typer.Option(min=0, help="Most solutions to draw, where one can.")
+        int, typer.Option(min=0, help="Most pictures to show, where there are any.")
     ] = 1000,
 ) -> None:
     """Write one self-contained HTML page about a run, or about several."""
@@ -32,18 +33,14 @@ def report(
     announce(write_report(folders, out, pictures=pictures))
 
 
-def announce_run(
-    folder: Path, result: Any, metrics: dict[str, Any], problem: Any
-) -> None:
+def announce_run(folder: Path, result: Any) -> None:
     """Write the page of a run that has just ended, and say where it is."""
-    from softqd.page.reading import Run
     from softqd.page.report import write_run_report
 
-    run = Run(result, metrics, problem)
     path = folder / "report.html"
-    announce(write_run_report(path, run, pictures=_PICTURES_OF_A_RUN))
+    announce(write_run_report(path, result, pictures=_PICTURES_OF_A_RUN))
 
 
 def announce(path: Path) -> None:
     """Say where a page is."""
-    Console().print(f"report     {path}", highlight=False, markup=False, soft_wrap=True)
+    say(f"report     {path}")

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from softqd.cli._errors import UsageError, interruptible
-from softqd.cli._metrics import print_metrics
+from softqd.cli._metrics import print_metrics, say
 from softqd.cli._report import announce_run
 from softqd.cli._workers import Dask, Workers, working
 
@@ -48,16 +47,21 @@ def run(
     ] = False,
     workers: Workers = None,
     dask: Dask = None,
+    trust: Annotated[
+        bool,
+        typer.Option("--trust", help="Import the modules that a config.toml names."),
+    ] = False,
 ) -> None:
     """Run an algorithm on a problem and write a run folder."""
     from softqd.experiment import config as configs
     from softqd.experiment.folder import run_into_folder
+    from softqd.page.figures import save_run_figures
 
     is_file = problem.endswith(".toml")
     if is_file and algorithm is not None:
         raise UsageError("a config.toml names its algorithm; leave --algorithm out")
     config = (
-        configs.from_file(problem)
+        configs.from_file(problem, trust=trust)
         if is_file
         else configs.from_name(problem, algorithm or "squad")
     )
@@ -73,19 +77,20 @@ def run(
     config["run"] |= {k: v for k, v in options.items() if v is not None}
     config = configs.with_settings(config, settings or [])
     folder = out or Path("runs") / _folder_name(config)
-    with interruptible(""), working(config, workers, dask):
-        outcome = run_into_folder(
-            config, folder, resume=resume, progress=True, live=live
-        )
-    problem_name = config["run"].get("preset", config["problem"]["name"])
-    title = f"{config['algorithm']['name']} on {problem_name}"
-    print_metrics(title, outcome.metrics)
-    from softqd.page.figures import save_run_figures
 
-    for path in save_run_figures(folder / "figures", outcome.result, outcome.problem):
-        Console().print(f"figure     {path}", highlight=False, soft_wrap=True)
-    Console().print(f"run folder {folder}", highlight=False, soft_wrap=True)
-    announce_run(folder, *outcome)
+    def show(result: Any) -> None:
+        problem_name = config["run"].get("preset", config["problem"]["name"])
+        title = f"{config['algorithm']['name']} on {problem_name}"
+        print_metrics(title, result.metrics)
+        for path in save_run_figures(folder / "figures", result):
+            say(f"figure     {path}")
+        say(f"run folder {folder}")
+        announce_run(folder, result)
+
+    with interruptible(""), working(config, workers, dask):
+        run_into_folder(
+            config, folder, resume=resume, progress=True, live=live, then=show
+        )
 
 
 def _folder_name(config: dict[str, dict[str, Any]]) -> str:

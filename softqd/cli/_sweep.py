@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from softqd.cli._errors import interruptible
+from softqd.cli._metrics import say
 from softqd.cli._tables import sweep_table
 
 
@@ -64,18 +65,18 @@ def sweep(
             jobs=jobs,
             progress=True,
         )
-    console = Console()
-    console.print(sweep_table(found))
+    Console().print(sweep_table(found))
     picture = save_figure(setting_curves(found), folder / "figures" / "sweep.png")
     preset = folder / PRESET_FILE
+    trust = " --trust" * (":" in problem or ":" in algorithm)
     lines = [LEGEND, *(f"warning: {text}" for text in found.warnings)]
     lines += [f"best by {metric}: {found.best}"]
     lines += [f"wrote {folder / 'sweep.json'}, comparison.csv and {picture}"]
     lines += [
-        f"use it with 'softqd run {preset}', or in a comparison, with other seeds: "
-        f"softqd compare {problem} --algorithms {algorithm},... --preset {preset} "
-        "--seeds 100-109"
+        f"use it with 'softqd run {preset}{trust}', or in a comparison, with other "
+        f"seeds: softqd compare {problem} --algorithms {algorithm},... "
+        f"--preset {preset} --seeds 100-109"
     ]
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(line)
     return int(any(e.failures for e in found.comparison.algorithms.values()))

@@ -9,8 +9,6 @@ either. No pickle is read or written.
 from __future__ import annotations
 
 import json
-import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from softqd.experiment.files.archive import Archive, opened, write_arrays
+from softqd.experiment.files.schema import (
+    PLAIN,
+    FileError,
+    check,
+    one_line,
+    shown,
+)
+from softqd.experiment.same import first_difference
+
 FORMAT = "softqd-checkpoint-3"
 FILE_NAME = "state.npz"
 _META = "meta"
+_WANTED = {
+    "format": str,
+    "identity": {"seeds": [int], "config": {"...": PLAIN}},
+    "history": {"...": [(float, [float])]},
+    "...": PLAIN,
+}
 
 
 class CheckpointError(ValueError):
@@ -30,19 +44,10 @@ class CheckpointError(ValueError):
 
 def save(directory: Path, state: PyTree, meta: dict[str, Any]) -> None:
     """Replace the checkpoint in ``directory`` by this state, atomically."""
-    directory.mkdir(parents=True, exist_ok=True)
     arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(state)}
     text = json.dumps({"format": FORMAT, **meta})
     arrays[_META] = np.frombuffer(text.encode(), np.uint8)
-    temporary = directory / f".{FILE_NAME}.{os.getpid()}"
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType] (arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, directory / FILE_NAME)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_arrays(directory / FILE_NAME, arrays)
 
 
 def load(
@@ -59,37 +64,31 @@ def load(
         CheckpointError: If the file is torn, or belongs to another run.
     """
     path = directory / FILE_NAME
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        meta = json.loads(arrays.pop(_META).tobytes().decode())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise CheckpointError(
-            f"checkpoint {path} is damaged or not a checkpoint ({error}); it was left "
-            "as it is. Move it away to start anew"
-        ) from None
-    if meta.get("format") != FORMAT:
-        raise CheckpointError(
-            f"checkpoint {path} has format {meta.get('format')!r}, expected {FORMAT!r}"
-        )
-    _check_identity(path, meta["identity"], identity)
-    leaves = []
     named = _named_leaves(template)
-    if {name for name, _ in named} != set(arrays):
-        raise CheckpointError(_foreign(path, "the state has other parts"))
-    for name, leaf in named:
-        data = arrays[name]
-        expected = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
-        if data.shape != expected.shape or data.dtype != expected.dtype:
-            raise CheckpointError(
-                _foreign(
-                    path,
-                    f"{name} is {data.dtype}{data.shape}, this run has "
-                    f"{expected.dtype}{expected.shape}",
-                )
-            )
-        leaves.append(_from_numpy(data, leaf))
+    try:
+        with opened(path) as archive:
+            meta = _meta(path, archive)
+            _check_identity(path, meta["identity"], identity)
+            if {name for name, _ in named} != set(archive.headers) - {_META}:
+                raise CheckpointError(_foreign(path, "the state has other parts"))
+            leaves = [_leaf(path, archive, *entry) for entry in named]
+    except FileError as error:
+        raise _damaged(path, error) from None
     return jax.tree.unflatten(jax.tree.structure(template), leaves), meta
+
+
+def saved_identity(directory: Path) -> dict[str, Any]:
+    """What the run whose checkpoint this is calls itself.
+
+    Raises:
+        CheckpointError: If the file is torn.
+    """
+    path = directory / FILE_NAME
+    try:
+        with opened(path) as archive:
+            return _meta(path, archive)["identity"]
+    except FileError as error:
+        raise _damaged(path, error) from None
 
 
 def exists(directory: Path) -> bool:
@@ -97,20 +96,59 @@ def exists(directory: Path) -> bool:
     return (directory / FILE_NAME).exists()
 
 
-def _check_identity(path: Path, saved: dict, expected: dict) -> None:
-    for name in sorted(set(saved) | set(expected)):
-        if saved.get(name) != expected.get(name):
-            raise CheckpointError(
-                _foreign(
-                    path,
-                    f"its {name} is {saved.get(name)!r}, this run's is "
-                    f"{expected.get(name)!r}",
-                )
+def _meta(path: Path, archive: Archive) -> dict[str, Any]:
+    if _META not in archive.headers:
+        raise FileError("it holds no identity")
+    try:
+        meta = json.loads(archive.read(_META).tobytes().decode())
+    except (ValueError, RecursionError) as error:
+        raise FileError(str(error)) from None
+    check(path, meta, _WANTED)
+    if meta["format"] != FORMAT:
+        raise CheckpointError(
+            one_line(
+                f"checkpoint {path} has format {shown(meta['format'])}, expected "
+                f"{FORMAT!r}; continue it with the version of softqd that wrote it"
             )
+        )
+    return meta
+
+
+def _leaf(path: Path, archive: Archive, name: str, leaf: Any) -> jax.Array:
+    """One leaf of the state, if it is as the run wants it."""
+    expected = jax.eval_shape(_storable, leaf)
+    found = archive.headers[name]
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        raise CheckpointError(
+            _foreign(
+                path,
+                f"{name} is {found.dtype}{found.shape}, this run has "
+                f"{expected.dtype}{expected.shape}",
+            )
+        )
+    return _from_numpy(archive.read(name), leaf)
+
+
+def _check_identity(path: Path, saved: dict, expected: dict) -> None:
+    if found := first_difference(saved, expected):
+        place, before, now = found
+        what = f"its {place} is {shown(before)}, this run's is {shown(now)}"
+        raise CheckpointError(_foreign(path, what))
+
+
+def _damaged(path: Path, error: Exception) -> CheckpointError:
+    reason = str(error).removeprefix(f"{path}").strip(": ")
+    return CheckpointError(
+        one_line(
+            f"checkpoint {path} is damaged or not a checkpoint; it was left as it is. "
+            f"Move it away to start anew. The cause: {reason}"
+        )
+    )
 
 
 def _foreign(path: Path, what: str) -> str:
-    return (
+    what = what if len(what) <= 100 else f"{what[:97]}..."
+    return one_line(
         f"checkpoint {path} belongs to another run: {what}. It was left as it is; "
         "resume with the settings it was made with, or use another folder"
     )
@@ -125,12 +163,20 @@ def _is_key(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
+def _storable(leaf: Any) -> Any:
+    """A leaf as NumPy knows it: keys as numbers, bfloat16 and its like as bits."""
+    leaf = jax.random.key_data(leaf) if _is_key(leaf) else jnp.asarray(leaf)
+    if np.dtype(leaf.dtype).kind == "V":
+        return leaf.view(f"uint{8 * leaf.dtype.itemsize}")
+    return leaf
+
+
 def _to_numpy(leaf: Any) -> np.ndarray:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+    return np.asarray(_storable(leaf))
 
 
 def _from_numpy(data: np.ndarray, template: Any) -> jax.Array:
     if _is_key(template):
         impl = str(jax.random.key_impl(jnp.zeros((), template.dtype)))
         return jax.random.wrap_key_data(jnp.asarray(data), impl=impl)
-    return jnp.asarray(data)
+    return jnp.asarray(data.view(template.dtype))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import sys
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,15 @@ from typing import Any
 import numpy as np
 
 from softqd import registry
+from softqd.experiment.files import schema
+from softqd.experiment.files.schema import (
+    NAME,
+    check,
+    file_error,
+    one_line,
+    read_toml,
+    shown,
+)
 from softqd.experiment.own import is_own, own_factory
 from softqd.ops import expressions
 from softqd.ops.names import lookup, unknown_message
@@ -38,7 +46,14 @@ _LARGEST = sys.float_info.max
 # What a factory raises where it cannot use its settings.
 _REFUSALS = (ValueError, TypeError, ArithmeticError, MemoryError)
 _TOO_LARGE = "there is not enough memory for this; give smaller settings"
-_TABLES = ("problem", "algorithm", "run", "versions")
+_NAMED = {"name": str, "...": schema.PLAIN}
+_FILE = {
+    "problem": _NAMED,
+    "algorithm": _NAMED,
+    # The name of the preset is part of that of a folder.
+    "run?": {"preset?": NAME, "...": schema.PLAIN},
+    "versions?": {"...": str},
+}
 
 
 class ConfigError(ValueError):
@@ -83,44 +98,55 @@ def from_name(name: str, algorithm: str = "squad") -> Config:
     return complete(config)
 
 
-def from_file(path: str | Path) -> Config:
-    """Read and check a ``config.toml``.
+def from_file(path: str | Path, *, trust: bool = False) -> Config:
+    """Read and check a ``config.toml``, to run what it says.
+
+    Args:
+        path: The file.
+        trust: Whether modules that it names may be imported.
 
     Raises:
-        ConfigError: If the file is missing, is not TOML, or holds unknown keys.
+        ConfigError: If the file is missing, is not TOML, holds unknown keys, or names a
+            module without ``trust``.
     """
     path = Path(path)
+    if not path.exists():
+        raise ConfigError(f"there is no configuration {path}")
     try:
-        config = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise ConfigError(f"there is no configuration {path}") from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not a TOML file: {error}") from None
-    for table in config:
-        if table not in _TABLES:
-            raise ConfigError(
-                f"{path}: {unknown_message('table', table, _TABLES, 'see the docs')}"
-            )
+        config = read_toml(path, {"...": schema.PLAIN})
+        _check_origin(path, config, trust)
+        check(path, config, _FILE)
+        run = {"seed": 0, "log_every": 10, "cells": 512, **config.get("run", {})}
+        for key, value in run.items():
+            if key not in RUN_KEYS:
+                see = f"[run] knows {', '.join(RUN_KEYS)}"
+                raise ConfigError(unknown_message("setting", key, RUN_KEYS, see))
+            run[key] = _checked(key, value, Setting(frozenset([RUN_KEYS[key]])))
+        tables = {"problem": config["problem"], "algorithm": config["algorithm"]}
+        return complete({**tables, "run": run})
+    except ValueError as error:
+        text = str(error)
+        line = text if text.startswith(str(path)) else f"{path}: {text}"
+        raise ConfigError(one_line(line)) from None
+
+
+def _check_origin(path: Path, config: Config, trust: bool) -> None:
+    """Refuse what cannot be run again, or only with trust."""
+    if config.get("origin") is not None:
+        raise file_error(
+            path,
+            "tells of a run that was started from Python, which cannot be repeated "
+            "from a file; call softqd.run again",
+        )
     for table in ("problem", "algorithm"):
         found = config.get(table)
-        if not isinstance(found, dict) or not isinstance(found.get("name"), str):
-            raise ConfigError(
-                f"{path}: there must be a table [{table}] with a name; a run started "
-                "from Python cannot be repeated from its config.toml"
+        name = found.get("name") if isinstance(found, dict) else None
+        if isinstance(name, str) and is_own(name) and not trust:
+            raise file_error(
+                path,
+                f"names {shown(name)}, a module whose code would run; add --trust if "
+                "you know where the file is from",
             )
-    given = config.get("run", {})
-    if not isinstance(given, dict):
-        raise ConfigError(f"{path}: run must be a table [run]; got {given!r:.80}")
-    run = {"seed": 0, "log_every": 10, "cells": 512, **given}
-    for key, value in run.items():
-        see = f"[run] knows {', '.join(RUN_KEYS)}"
-        if key not in RUN_KEYS:
-            raise ConfigError(
-                f"{path}: {unknown_message('setting', key, RUN_KEYS, see)}"
-            )
-        run[key] = _checked(key, value, Setting(frozenset([RUN_KEYS[key]])))
-    tables = {"problem": config["problem"], "algorithm": config["algorithm"]}
-    return complete({**tables, "run": run})
 
 
 def complete(config: Config) -> Config:

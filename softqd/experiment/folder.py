@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import tomli_w
 from rich.console import Console
 
 from softqd.experiment import checkpoint
-from softqd.experiment.config import Config, ConfigError, build, from_file
+from softqd.experiment.config import Config, ConfigError, build
+from softqd.experiment.files.lock import locked
 from softqd.experiment.files.readers import load_population
 from softqd.experiment.live import LivePanel
-from softqd.experiment.result import COUNTS, Result, load, versions
+from softqd.experiment.result import Result, versions
 from softqd.experiment.run import run
+from softqd.experiment.run_folder import CHECKPOINT, POPULATION, RunFolder
+from softqd.experiment.same import first_difference
 from softqd.metrics import DEFAULT_CELLS, METRICS, evaluate_population
 from softqd.ops.units import Units
 from softqd.types import Problem
 
 
-class Outcome(NamedTuple):
-    """What a finished run folder holds, and the problem it is about."""
+@contextmanager
+def _holding(folder: Path) -> Iterator[None]:
+    """Hold a folder from its first file to its last.
 
-    result: Result
-    metrics: dict[str, Any]
-    problem: Problem
+    Raises:
+        InUseError: If another process holds it.
+        ConfigError: If it cannot be written.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder))
+        except OSError:
+            raise ConfigError(
+                f"cannot write to {folder}; choose another folder with --out"
+            ) from None
+        yield
 
 
 def run_into_folder(
@@ -38,7 +49,8 @@ def run_into_folder(
     resume: bool = False,
     progress: bool = False,
     live: bool = False,
-) -> Outcome:
+    then: Callable[[Result], None] = lambda result: None,
+) -> Result:
     """Run a configuration and write its folder.
 
     Args:
@@ -47,8 +59,10 @@ def run_into_folder(
         resume: Continue from the folder's checkpoint, if there is one.
         progress: Show a progress bar.
         live: Draw the population instead, where standard error is a terminal.
+        then: What else is written, while the folder is still held.
 
     Raises:
+        InUseError: If another process writes to the folder.
         ConfigError: If the folder is taken or cannot be written, or a setting or the
             start is refused.
         NonFiniteError, CheckpointError: As `softqd.run` raises them.
@@ -56,37 +70,39 @@ def run_into_folder(
     problem, algorithm = build(config)
     limits = config["run"]
     solutions = _solutions(limits.get("init"))
-    _prepare(folder, config, resume)
-    full = {**config, "versions": versions()}
-    (folder / "config.toml").write_text(tomli_w.dumps(full))
-    is_seen = live and Console(stderr=True).is_terminal
-    panel = LivePanel(problem) if is_seen else None
-    with panel or nullcontext():
-        result = run(
-            algorithm,
-            seed=limits["seed"],
-            num_iterations=limits.get("iterations"),
-            log_every=limits["log_every"],
-            max_evaluations=limits.get("evaluations"),
-            max_seconds=limits.get("max_seconds"),
-            solutions=solutions,
-            checkpoint_dir=folder / "checkpoint",
-            resume=resume,
-            progress=panel or progress,
-            callback=panel.look if panel else None,
-            config=identity(config),
-        )
-    if result.interrupted:
-        raise KeyboardInterrupt
-    return finish_folder(folder, result, config, problem)
+    with _holding(folder):
+        _refuse_taken(folder, config, resume)
+        RunFolder(folder).write_config({**config, "versions": versions()})
+        is_seen = live and Console(stderr=True).is_terminal
+        panel = LivePanel(problem) if is_seen else None
+        with panel or nullcontext():
+            result = run(
+                algorithm,
+                seed=limits["seed"],
+                num_iterations=limits.get("iterations"),
+                log_every=limits["log_every"],
+                max_evaluations=limits.get("evaluations"),
+                max_seconds=limits.get("max_seconds"),
+                solutions=solutions,
+                checkpoint_dir=folder / CHECKPOINT,
+                resume=resume,
+                progress=panel or progress,
+                callback=panel.look if panel else None,
+                config=identity(config),
+            )
+        if result.interrupted:
+            raise KeyboardInterrupt
+        result = finish_folder(folder, result, config, problem)
+        then(result)
+    return result
 
 
 def identity(config: Config) -> Config:
     """What a checkpoint must agree on: not how long the run lasts."""
     return {
-        "problem": config["problem"],
-        "algorithm": config["algorithm"],
-        "run": {"init": config["run"].get("init", "")},
+        "problem": config.get("problem", {}),
+        "algorithm": config.get("algorithm", {}),
+        "run": {"init": config.get("run", {}).get("init", "")},
     }
 
 
@@ -98,8 +114,8 @@ def finish_folder(
     *,
     num_together: int = 1,
     found: dict[str, Any] | None = None,
-) -> Outcome:
-    """Write a finished run and its metrics; ``metrics.json`` comes last.
+) -> Result:
+    """Write a finished run, its metrics and pictures; ``metrics.json`` comes last.
 
     Args:
         folder: The run folder.
@@ -110,40 +126,27 @@ def finish_folder(
         found: What `evaluate_population` says, where it is known already.
     """
     full = {**config, "versions": result.versions}
-    result = dataclasses.replace(result, config=full)
-    result.save(folder)
-    if found is None:
-        bounds = problem.bounds(result.population.behavior.shape[1])
-        found = evaluate_population(
-            result.population,
-            bounds,
-            cells=config["run"]["cells"],
-            level=result.quality_level,
-            units=result.behavior_units,
-        )
-    notes = dict(found["notes"])
+    result = dataclasses.replace(result, config=full, problem=problem)
+    result = result.completed(config["run"]["cells"], found)
     if num_together > 1:
-        notes["seconds"] = f"of {num_together} runs that advanced together"
-    metrics = {name: found[name] for name in METRICS}
-    metrics |= {name: int(result.history[name][-1]) for name in COUNTS}
-    metrics |= {"seconds": result.timings["run"], "settings": found["settings"]}
-    metrics |= {"seeds_together": num_together, "notes": notes}
-    write_whole(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
-    return Outcome(result, metrics, problem)
+        together = f"of {num_together} runs that advanced together"
+        notes = {**result.metrics["notes"], "seconds": together}
+        more = {"seeds_together": num_together, "notes": notes}
+        result = dataclasses.replace(result, metrics={**result.metrics, **more})
+    result.write(folder)
+    return result
 
 
 def measure_again(
-    folder: Path, problem: Problem, level: float, units: Units | None
-) -> None:
-    """Rewrite the metrics of a finished run, where level or units are others."""
-    path = folder / "metrics.json"
-    metrics = read_json(path)
-    settings = metrics["settings"]
+    run: RunFolder, problem: Problem, level: float, units: Units | None
+) -> RunFolder:
+    """A finished run with metrics from another level or units, which are written."""
+    settings = run.metrics.get("settings", {})
     is_same = settings.get("quality_level", 0.0) == level
     # Without units of its own it is measured in declared bounds.
     if is_same and settings.get("behavior_units", units) == units:
-        return
-    population = load(folder).population
+        return run
+    population = run.population
     found = evaluate_population(
         population,
         problem.bounds(population.behavior.shape[1]),
@@ -151,67 +154,41 @@ def measure_again(
         level=level,
         units=units,
     )
-    metrics |= {name: found[name] for name in METRICS}
-    metrics |= {"settings": found["settings"]}
-    metrics["notes"] = {**found["notes"], **metrics["notes"]}
-    write_whole(path, json.dumps(metrics, indent=1) + "\n")
+    notes = {**found["notes"], **run.metrics.get("notes", {})}
+    values = {name: found[name] for name in METRICS}
+    more = {**values, "settings": found["settings"], "notes": notes}
+    run.write_metrics({**run.metrics, **more})
+    return RunFolder(run.path)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A file of a run folder.
-
-    Raises:
-        ValueError: If it cannot be read, with what to do.
-    """
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{path} cannot be read ({error}); remove the folder {path.parent} to run "
-            "it again"
-        ) from None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is never there in part."""
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, "utf-8")
-    os.replace(temporary, path)
-
-
-def _prepare(folder: Path, config: Config, resume: bool) -> None:
-    """Make the folder ready to be written, or refuse it."""
-    has_run = checkpoint.exists(folder / "checkpoint")
-    has_run |= (folder / "population.npz").exists()
-    if has_run and not resume:
+def _refuse_taken(folder: Path, config: Config, resume: bool) -> None:
+    """Refuse a folder that holds another run, or is not to be continued."""
+    has_state = checkpoint.exists(folder / CHECKPOINT)
+    if not has_state and not (folder / POPULATION).exists():
+        return
+    if not resume:
         raise ConfigError(
             f"{folder} already holds a run; add --resume to continue it, or --out with "
             "another folder"
         )
-    if has_run and (folder / "config.toml").exists():
-        _refuse_other_run(folder, config)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        is_writable = os.access(folder, os.W_OK)
-    except OSError:
-        is_writable = False
-    if not is_writable:
-        raise ConfigError(f"cannot write to {folder}; choose another folder with --out")
+    # The checkpoint knows best; a run without one is begun anew.
+    if has_state:
+        saved = checkpoint.saved_identity(folder / CHECKPOINT)
+    else:
+        saved = _full_identity(RunFolder(folder).config)
+    if found := first_difference(saved, _full_identity(config)):
+        place = found.place.removeprefix("config ")
+        raise ConfigError(
+            f"{folder} holds a run with {place}={found.before!r}, this one has "
+            f"{found.now!r}; resume it with 'softqd run {folder}/config.toml --out "
+            f"{folder} --resume', or use another folder"
+        )
 
 
-def _refuse_other_run(folder: Path, config: Config) -> None:
-    """Refuse to resume under other settings, before anything is overwritten."""
-    saved = from_file(folder / "config.toml")
-    for table in ("problem", "algorithm", "run"):
-        keys = ("seed", "init") if table == "run" else saved[table] | config[table]
-        for key in keys:
-            before, now = saved[table].get(key), config[table].get(key)
-            if before != now:
-                raise ConfigError(
-                    f"{folder} holds a run with {table} {key}={before!r}, this one has "
-                    f"{now!r}; resume it with 'softqd run {folder}/config.toml --out "
-                    f"{folder} --resume', or use another folder"
-                )
+def _full_identity(config: Config) -> dict[str, Any]:
+    """As a checkpoint holds it."""
+    seed = config.get("run", {}).get("seed", 0)
+    return {"seeds": [seed], "config": identity(config)}
 
 
 def _solutions(path: str | None) -> Any:

@@ -18,8 +18,17 @@ import numpy as np
 from jaxtyping import Int, PyTree
 
 from softqd.experiment import checkpoint
+from softqd.experiment.files.schema import (
+    COUNT,
+    FINITE,
+    PLAIN,
+    FileError,
+    check,
+)
 from softqd.experiment.program import Program, Tally
 from softqd.experiment.result import COUNTS, Result, plain_settings, versions
+from softqd.experiment.run_folder import PYTHON
+from softqd.experiment.warm import fitted
 from softqd.experiment.watch import STILL, num_outside, outside_words, trouble
 from softqd.ops.checks import check_first_evaluation, check_solutions
 from softqd.ops.level import level_of
@@ -41,6 +50,17 @@ class LogPoint(NamedTuple):
     history: dict[str, list]
     population: Callable[[], Population]
     seed: int = 0
+
+
+_LEDGER = {
+    "counts": {name: [COUNT] for name in COUNTS},
+    "levels": [(FINITE, None)],
+    "units": [([[FINITE]], None)],
+    "failures": {"...": str},
+    "iteration": COUNT,
+    "seconds": FINITE,
+    "evaluations_per_step": COUNT,
+}
 
 
 @dataclass
@@ -68,11 +88,26 @@ class Ledger:
     evaluations_per_step: int = 0
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Ledger:
-        """What was written as ``dataclasses.asdict``; JSON's keys are texts."""
+    def from_json(cls, data: dict[str, Any], place: Path) -> Ledger:
+        """What was written as ``dataclasses.asdict``; JSON's keys are texts.
+
+        Raises:
+            CheckpointError: If it was not.
+        """
+        try:
+            check(place, data, {**_LEDGER, "...": PLAIN})
+        except FileError as error:
+            raise checkpoint.CheckpointError(str(error)) from None
         names = [entry.name for entry in dataclasses.fields(cls)]
         ledger = cls(**{name: data[name] for name in names})
         ledger.failures = {int(k): v for k, v in ledger.failures.items()}
+        columns = list(ledger.history.values())
+        num_lanes = len(data["identity"]["seeds"])
+        lanes = [*ledger.counts.values(), ledger.levels, ledger.units]
+        lanes += [v for column in columns for v in column if isinstance(v, list)]
+        rows = {len(column) for column in columns}
+        if len(rows) > 1 or {len(lane) for lane in lanes} != {num_lanes}:
+            raise checkpoint.CheckpointError(f"{place}: its parts differ in length")
         return ledger
 
     @property
@@ -139,22 +174,33 @@ class Loop:
         program, problem = self.program, self.program.algorithm.problem
         if solutions is not None and problem is not None:
             solutions = check_solutions(problem, solutions)
-        if resume_from is not None and checkpoint.exists(resume_from):
+        if resume_from is not None and not checkpoint.exists(resume_from):
+            resume_from = None
+        spent_before = 0
+        if solutions is not None:
+            solutions, spent_before = fitted(
+                program.algorithm,
+                solutions,
+                program.lanes.seeds[0],
+                resume_from is not None,
+            )
+        if resume_from is not None:
             template = program.shape_of_state(solutions)
             state, meta = checkpoint.load(resume_from, template, self.identity())
-            self.ledger = Ledger.from_json(meta)
+            self.ledger = Ledger.from_json(meta, resume_from / checkpoint.FILE_NAME)
             program.compile(state)
         else:
-            state = self.begun(program.begin(solutions))
+            state = self.begun(program.begin(solutions), spent_before)
         self.head_for(state, num_iterations, max_evaluations)
         self.compile_seconds = time.perf_counter() - began
 
-    def begun(self, state: PyTree) -> PyTree:
+    def begun(self, state: PyTree, spent_before: int = 0) -> PyTree:
         """Count what a first state cost, and look whether it can be gone on from."""
         for name in COUNTS:
             spent = np.asarray(getattr(state, f"init_{name}", 0))
             every = np.broadcast_to(spent, (len(self.program.lanes.seeds),))
-            self.ledger.counts[name] = every.tolist()
+            before = spent_before if name == "evaluations" else 0
+            self.ledger.counts[name] = (every + before).tolist()
         self._check_start(state)
         self._find_measures(state)
         return state
@@ -390,6 +436,7 @@ class Loop:
                 quality_level=ledger.levels[lane] or 0.0,
                 behavior_units=ledger.units[lane],
                 interrupted=interrupted,
+                problem=self.program.algorithm.problem,
             )
             for lane, population in enumerate(populations)
         ]
@@ -399,4 +446,4 @@ def _describe(algorithm: Algorithm) -> dict[str, Any]:
     """What is known of an algorithm that was not built from a configuration."""
     problem = algorithm.problem.name if algorithm.problem is not None else "unknown"
     table = {"name": algorithm.name, **plain_settings(algorithm)}
-    return {"problem": problem, "algorithm": table}
+    return {"origin": PYTHON, "problem": {"name": problem}, "algorithm": table}

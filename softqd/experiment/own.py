@@ -37,6 +37,8 @@ def own_factory(kind: str, name: str) -> Callable:
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
     try:
+        if not all(map(str.isidentifier, module_name.split("."))):
+            raise ImportError("it is not the name of a module")
         module = importlib.import_module(module_name)
     except (ImportError, ValueError) as error:
         raise ValueError(

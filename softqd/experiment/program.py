@@ -21,10 +21,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.experiment.result import COUNTS
+from softqd.experiment.warm import completed, missing
 from softqd.ops.gpu import compiler_options
 from softqd.ops.outside import door_of
 from softqd.ops.walk import Walk, Walker, abreast, answered
-from softqd.types import Algorithm, Population, lift_arrays
+from softqd.types import Algorithm, Population, Problem, lift_arrays
 
 
 class Lanes(NamedTuple):
@@ -87,14 +88,16 @@ class Program:
 
     def shape_of_state(self, solutions: PyTree | None) -> PyTree:
         """Shapes and dtypes of the state, before it is computed."""
-        begin = self._functions.begin
-        return begin.eval_shape(*self._arguments(solutions), over=self._over)
+        begin, short = self._functions.begin, missing(self.algorithm, solutions)
+        arguments = self._arguments(solutions)
+        return begin.eval_shape(*arguments, over=self._over, num_missing=short)
 
     def begin(self, solutions: PyTree | None) -> PyTree:
         """Compile, and compute the first state."""
         arguments = self._arguments(solutions)
         lowered = self._lower(self.shape_of_state(solutions))
-        start = self._functions.begin.lower(*arguments, over=self._over)
+        begin, short = self._functions.begin, missing(self.algorithm, solutions)
+        start = begin.lower(*arguments, over=self._over, num_missing=short)
         options = compiler_options()
         # Both programs at once: compilers work outside of Python. Running waits for
         # both, because compilers try their kernels out on the device.
@@ -154,7 +157,9 @@ class Program:
             door.saved()
 
     def _arguments(self, solutions: PyTree | None) -> tuple[Any, ...]:
-        return self._init, self.lanes.starts(), solutions
+        is_short = missing(self.algorithm, solutions) > 0
+        problem = self.algorithm.problem if is_short else None
+        return self._init, problem, self.lanes.starts(), solutions
 
     def _lower(self, state: PyTree) -> Any:
         advance = self._functions.advance
@@ -164,7 +169,7 @@ class Program:
 class Functions(NamedTuple):
     """What is compiled of an algorithm; ``over`` puts lanes side by side.
 
-    The last two are walked, a lane at a time, where the problem is not in JAX.
+    The last is walked, a lane at a time, where the problem is not in JAX.
     """
 
     begin: Any
@@ -172,7 +177,6 @@ class Functions(NamedTuple):
     advance: Any
     population: Any
     place: Any
-    begin_walk: Walker
     advance_walk: Walker
 
 
@@ -189,14 +193,13 @@ def _functions_of(algorithm: Algorithm) -> Functions:
     compiled = partial(jax.jit, static_argnames="over")
     population = algorithm.population
     functions = Functions(
-        begin=compiled(partial(_begin)),
+        begin=jax.jit(partial(_begin), static_argnames=("over", "num_missing")),
         # On its own it is traced once, for shapes and for loops of any lanes.
         step=step,
         # Buffers of the old state are reused for the new one.
         advance=compiled(partial(_advance, step), donate_argnames="state"),
         population=compiled(lambda state, *, over: over(population)(state)),
         place=compiled(lambda state, *, over: _place_of(over(population)(state))),
-        begin_walk=Walker(partial(_begin, over=_single)),
         advance_walk=Walker(partial(_advance, step, over=_single)),
     )
     with suppress(TypeError):  # what cannot be watched is not kept
@@ -227,10 +230,11 @@ class WalkedProgram(Program):
         """Walk to the first state."""
         # What an iteration cannot do is said before anything is evaluated.
         self.info_shape(self.shape_of_state(solutions))
-        init, starts, solutions = self._arguments(solutions)
+        init, problem, starts, solutions = self._arguments(solutions)
+        short = missing(self.algorithm, solutions)
+        walk = Walker(partial(_begin, over=_single, num_missing=short))
         return self._over_lanes(
-            self._functions.begin_walk(init, start, solutions)
-            for start in self.lanes.split(starts)
+            walk(init, problem, start, solutions) for start in self.lanes.split(starts)
         )
 
     def advancing(self, state: PyTree, num_steps: int) -> Walk:
@@ -259,9 +263,21 @@ def _place_of(population: Population) -> tuple[Any, Any, Any]:
 
 
 def _begin(
-    init: Callable, start: Any, solutions: PyTree | None, *, over: Callable
+    init: Callable,
+    problem: Problem | None,
+    start: Any,
+    solutions: PyTree | None,
+    *,
+    over: Callable,
+    num_missing: int,
 ) -> PyTree:
-    one = (lambda k: init(k)) if solutions is None else (lambda k: init(k, solutions))
+    def one(key: Any) -> PyTree:
+        if solutions is None:
+            return init(key)
+        if problem is None:
+            return init(key, solutions)
+        return init(key, completed(problem, solutions, key, num_missing))
+
     return over(one)(start)
 
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.metadata
-import json
 import platform
 import sys
-import tomllib
-from dataclasses import dataclass, field
+import zlib
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-import tomli_w
+import optax
 
 from softqd import html
+from softqd.experiment.files.lock import locked
 from softqd.experiment.files.readers import load_population
+from softqd.experiment.files.schema import file_error
+from softqd.experiment.pictures import Pictures, draw_pictures
+from softqd.experiment.run_folder import POPULATION, SUMMARY, RunFolder, describe
+from softqd.metrics import DEFAULT_CELLS, METRICS, evaluate_population
 from softqd.ops.units import Units
-from softqd.types import Algorithm, Population, named_leaves
+from softqd.types import Algorithm, Population, Problem
 
 # What every iteration reports, in the order in which it is tallied.
 COUNTS = ("evaluations", "gradient_evaluations", "vector_jacobian_products")
@@ -45,6 +48,10 @@ class Result:
             1: declared by the problem, or else the mean of the first population, less
             and plus sqrt(3) standard deviations. None if it had no solution.
         interrupted: Whether Ctrl-C ended the run.
+        problem: What was solved. Read from a folder it has bounds and names, no code.
+        metrics: What ``metrics.json`` holds; empty until they are computed.
+        pictures: Of some members, where the problem renders and they were drawn.
+        notes: What to know about the result.
     """
 
     population: Population
@@ -56,6 +63,10 @@ class Result:
     quality_level: float = 0.0
     behavior_units: Units | None = None
     interrupted: bool = False
+    problem: Problem | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    pictures: Pictures | None = None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         words = ", ".join(f"{k} {v}" for k, v in self._numbers().items())
@@ -87,104 +98,138 @@ class Result:
         return {**self.population.numbers(), **counts, **seconds}
 
     def save(self, directory: str | Path) -> Path:
-        """Write population.npz, history.csv, config.toml and result.json.
+        """Write a run folder, as ``softqd run`` does, but for its figures.
+
+        Metrics are computed and pictures drawn where the problem is known.
 
         Args:
-            directory: Created if need be; files of these names are replaced.
+            directory: Created if need be; files of a run in it are replaced.
+
+        Raises:
+            InUseError: If a process writes to the folder.
         """
         directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        save_population(directory / "population.npz", self.population)
-        with open(directory / "history.csv", "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(self.history)
-            writer.writerows(
-                [repr(value) for value in row]
-                for row in zip(
-                    *(column.tolist() for column in self.history.values()), strict=True
-                )
-            )
-        (directory / "config.toml").write_text(tomli_w.dumps(_plain(self.config)))
-        summary = {
-            "seed": self.seed,
-            "versions": self.versions,
-            "timings": self.timings,
-            "quality_level": self.quality_level,
-            "behavior_units": self.behavior_units,
-            "interrupted": self.interrupted,
-        }
-        (directory / "result.json").write_text(json.dumps(summary, indent=1) + "\n")
+        with locked(directory):
+            self.completed().write(directory)
         return directory
 
+    def completed(
+        self, cells: int = DEFAULT_CELLS, found: dict[str, Any] | None = None
+    ) -> Result:
+        """The result with metrics, and pictures where the problem renders.
 
-def load(directory: str | Path) -> Result:
-    """Read a result that `Result.save` wrote.
+        Args:
+            cells: Of the tessellation behind QD score and coverage.
+            found: What `evaluate_population` says, where it is known already.
+        """
+        metrics, problem = self.metrics, self.problem
+        if not metrics and problem is not None:
+            metrics = metrics_of(self, problem, cells, found)
+        if self.pictures is not None or problem is None or problem.render is None:
+            return replace(self, metrics=metrics)
+        try:
+            kept = self.population.compact()
+            drawn, why = draw_pictures(problem, kept, self.quality_level), ()
+        except Exception as error:  # a user's render may fail in any way
+            reason = " ".join(str(error).split()) or type(error).__name__
+            drawn, why = None, (f"The solutions could not be drawn ({reason:.200}).",)
+        notes = (*self.notes, *why)
+        return replace(self, metrics=metrics, pictures=drawn, notes=notes)
+
+    def write(self, directory: Path) -> None:
+        """Write what is there, metrics last, into a folder that the caller holds."""
+        folder = RunFolder(directory)
+        dim = self.population.behavior.shape[1]
+        folder.begin()
+        folder.write_config(self.config)
+        folder.write_population(self.population)
+        folder.write_history(self.history)
+        if self.pictures is not None:
+            folder.write_pictures(self.pictures)
+        folder.write_summary(
+            {
+                "seed": self.seed,
+                "versions": self.versions,
+                "timings": self.timings,
+                "quality_level": self.quality_level,
+                "behavior_units": self.behavior_units,
+                "interrupted": self.interrupted,
+                "problem": describe(self.problem, dim),
+                "notes": list(self.notes),
+            }
+        )
+        if self.metrics:
+            folder.write_metrics(self.metrics)
+
+
+def load(directory: str | Path, like: Problem | Any = None) -> Result:
+    """Read a run folder. Nothing in it is executed.
+
+    Args:
+        directory: As `Result.save`, ``softqd run`` or ``softqd compare`` wrote it.
+        like: The problem, or a solution: solutions are put into its structure, by the
+            names of their leaves. Without it, those of a pytree are nested
+            dictionaries, and ``result.problem`` has bounds and names, but no code.
 
     Raises:
         FileNotFoundError: If ``directory`` is not a run folder.
+        ValueError: If a file cannot be read, naming file and place.
     """
-    directory = Path(directory)
-    if not (directory / "population.npz").exists():
-        raise FileNotFoundError(
-            f"{directory} is not a run folder: it has no population.npz"
+    return result_of(RunFolder(directory), like)
+
+
+def result_of(folder: RunFolder, like: Problem | Any = None) -> Result:
+    """The result that a run folder holds, as `load` gives it."""
+    folder.check_there()
+    population, summary = folder.population, folder.summary
+    if like is not None:
+        population = load_population(folder.path / POPULATION, like=like)
+    problem = like if isinstance(like, Problem) else folder.problem
+    dim = population.behavior.shape[1]
+    if folder.problem is not None and folder.problem.behavior_dim != dim:
+        raise file_error(
+            folder.path / SUMMARY,
+            f"problem has {folder.problem.behavior_dim} behaviors, and {POPULATION} "
+            f"has {dim}",
         )
-    summary = json.loads((directory / "result.json").read_text())
     return Result(
-        population=load_population(directory / "population.npz"),
-        history=load_history(directory),
-        config=tomllib.loads((directory / "config.toml").read_text()),
-        **summary,
+        population=population,
+        history=folder.history,
+        config=folder.config,
+        seed=folder.seed,
+        versions=folder.versions,
+        timings=summary.get("timings", {}),
+        quality_level=folder.quality_level,
+        behavior_units=folder.behavior_units,
+        interrupted=summary.get("interrupted", False),
+        problem=problem,
+        metrics=folder.metrics,
+        pictures=folder.pictures,
+        notes=tuple(summary.get("notes", ())),
     )
 
 
-def level_in(directory: str | Path) -> float:
-    """The quality level of a run folder; 0 where none is written."""
-    path = Path(directory) / "result.json"
-    if not path.exists():
-        return 0.0
-    return float(json.loads(path.read_text()).get("quality_level", 0.0))
-
-
-def units_in(directory: str | Path) -> Units | None:
-    """The behavior units of a run folder; None where none are written."""
-    path = Path(directory) / "result.json"
-    if not path.exists():
-        return None
-    return json.loads(path.read_text()).get("behavior_units")
-
-
-def load_history(directory: str | Path) -> dict[str, np.ndarray]:
-    """Read the history of a run folder alone."""
-    with open(Path(directory) / "history.csv", newline="") as file:
-        names, *rows = csv.reader(file)
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    return {
-        name: np.array(
-            [float(x) for x in column],
-            dtype=np.int64 if name in ("iteration", *COUNTS) else np.float64,
+def metrics_of(
+    result: Result, problem: Problem, cells: int, found: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """What ``metrics.json`` holds: metrics, counts, seconds, settings and notes."""
+    if found is None:
+        found = evaluate_population(
+            result.population,
+            problem.bounds(result.population.behavior.shape[1]),
+            cells=cells,
+            level=result.quality_level,
+            units=result.behavior_units,
         )
-        for name, column in zip(names, columns, strict=True)
+    counts = {k: int(v[-1]) for k, v in result.history.items() if k in COUNTS}
+    return {
+        **{name: found[name] for name in METRICS},
+        **counts,
+        "seconds": result.timings.get("run"),
+        "settings": found["settings"],
+        "seeds_together": 1,
+        "notes": dict(found["notes"]),
     }
-
-
-def save_population(path: Path, population: Population) -> None:
-    """Write the occupied rows: ``quality``, ``behavior`` and the solutions.
-
-    In an ``.npz`` solutions are one array ``solutions``, or ``solutions/<name>`` for
-    each leaf of a pytree; no pickled objects. A ``.csv`` has the columns of
-    `Population.to_columns`.
-    """
-    if path.suffix.lower() == ".csv":
-        columns = population.to_columns()
-        with open(path, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*(x.tolist() for x in columns.values()), strict=True))
-        return
-    kept = population.compact()
-    arrays = {"quality": kept.quality, "behavior": kept.behavior}
-    arrays |= dict(named_leaves(kept.solutions, "solutions"))
-    np.savez(path, **arrays)  # pyright: ignore[reportArgumentType] (arrays only)
 
 
 def versions() -> dict[str, str]:
@@ -205,21 +250,43 @@ def versions() -> dict[str, str]:
 
 
 def plain_settings(algorithm: Algorithm) -> dict[str, Any]:
-    """Settings of an algorithm that a configuration can hold."""
+    """Settings of an algorithm as a configuration can hold them, others as text."""
     plain = (bool, int, float, str)
     return {
-        name: value if isinstance(value, plain) else repr(value)
+        name: value if isinstance(value, plain) else _text_of(value)
         for name, value in algorithm.settings.items()
-        if value is None or isinstance(value, (*plain, np.generic))
     }
 
 
-def _plain(value: Any) -> Any:
-    """What TOML can hold: None is left out, arrays become lists, the rest text."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items() if v is not None}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
-        return np.asarray(value).tolist()
-    return value if isinstance(value, (str, int, float, bool)) else repr(value)
+def _text_of(value: Any, depth: int = 12) -> str:
+    """A value in words that are the same in every process.
+
+    A function is named by where it was made, and what it was made of: optimizers and
+    schedules of optax are functions within functions.
+
+    Examples:
+        >>> import optax
+        >>> _text_of(optax.constant_schedule(0.5))
+        'constant_schedule(value=0.5)'
+    """
+    if value is None or not depth:
+        return "..." if value is not None else "none"
+    if isinstance(value, (np.ndarray, jax.Array)):
+        array = np.asarray(value)
+        digest = zlib.crc32(np.ascontiguousarray(array).tobytes())
+        text = f"{array.dtype}{list(array.shape)} {digest:08x}"
+        return repr(array.tolist()) if array.size <= 16 else text
+    if isinstance(value, optax.GradientTransformation):
+        return _text_of(value.update, depth)
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(_text_of(v, depth - 1) for v in value)}]"
+    if isinstance(value, (bool, int, float, str, np.generic)):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    names = getattr(getattr(value, "__code__", None), "co_freevars", ())
+    cells = getattr(value, "__closure__", None) or ()
+    texts = [_text_of(cell.cell_contents, depth - 1) for cell in cells]
+    if names == ("tx",):  # optax, around a transformation without extra arguments
+        return texts[0]
+    name = getattr(value, "__qualname__", type(value).__qualname__)
+    parts = ", ".join(f"{k}={text}" for k, text in zip(names, texts, strict=True))
+    return f"{name.split('.<locals>')[0]}({parts})"

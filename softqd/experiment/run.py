@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, overload
 
@@ -13,6 +13,7 @@ import numpy as np
 from softqd.experiment import checkpoint
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.drive import Course, Limits, drive
+from softqd.experiment.files.lock import locked
 from softqd.experiment.loop import LogPoint, Loop, NonFiniteError
 from softqd.experiment.program import Lanes, program_of
 from softqd.experiment.reporter import Reporter
@@ -136,6 +137,7 @@ def run(
         NonFiniteError: Naming iteration and solution; the last checkpoint is kept.
         CheckpointError: If the checkpoint is damaged, of another run, or there without
             ``resume``.
+        InUseError: If another process runs into ``checkpoint_dir``.
         ValueError: If an argument or the first population cannot be used.
 
     Examples:
@@ -161,7 +163,8 @@ def run(
     loop = Loop(
         program_of(algorithm, Lanes(seeds, is_single=not is_many)), config, measure
     )
-    with _reporter(progress) as reporter:
+    held = locked(folder) if folder else nullcontext()
+    with held, _reporter(progress) as reporter:
         course = Course(
             *(limits, log_every, folder, checkpoint_every),
             *(reporter, callback, stop_when),

@@ -19,6 +19,7 @@ import numpy as np
 from softqd.experiment.loop import NonFiniteError
 from softqd.experiment.progress import ProgressBar
 from softqd.experiment.result import COUNTS, Result, versions
+from softqd.experiment.run_folder import PYTHON
 from softqd.interop._squad_emitter import SquadEmitter
 from softqd.interop.rows import RowEvaluator, structure_of, unraveled
 from softqd.ops.checks import check_count, check_first_evaluation
@@ -214,20 +215,23 @@ class _Run:
         return Result(
             population=to_population(self.archive, self.problem),
             history={name: np.asarray(x) for name, x in self.history.items()},
-            config={"problem": self.problem.name, "algorithm": self._describe()},
+            config=self._describe(),
             seed=int(self.seed),
             versions={**versions(), "ribs": package},
             timings=timings,
+            problem=self.problem,
         )
 
     def _describe(self) -> dict[str, Any]:
         first, last = self.scheduler.archive, self.archive
-        return {
+        algorithm = {
             "name": _name(self.scheduler),
             "emitters": [_name(emitter) for emitter in _emitters(self.scheduler)],
             "archive": _name(first),
             "result_archive": None if last is first else _name(last),
         }
+        problem = {"name": self.problem.name}
+        return {"origin": PYTHON, "problem": problem, "algorithm": algorithm}
 
 
 def _evaluator(problem: Problem, archive: Any, seed: int) -> RowEvaluator:

@@ -15,6 +15,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 
 from softqd.ops.bounds import side_of
+from softqd.ops.structure import as_like, solution_like
 from softqd.ops.transforms import is_outside
 from softqd.types import Problem, check_evaluate, check_leaves
 
@@ -77,8 +78,9 @@ def check_solutions(
         num_solutions: How many there must be; None for as many as there are.
 
     Raises:
-        ValueError: If a leaf has the wrong number of rows or a value is not finite, or
-            if ``evaluate`` does not return (quality, behavior) for one of them.
+        ValueError: If they are not what the problem samples, a leaf has the wrong
+            number of rows or a value is not finite, or if ``evaluate`` does not return
+            (quality, behavior) for one of them.
     """
     check_leaves("solutions came", solutions)
     solutions = jax.tree.map(lambda x: jnp.asarray(as_array(x)), solutions)
@@ -102,6 +104,8 @@ def check_solutions(
         if is_concrete(leaf):
             flat = np.asarray(leaf).reshape(leaf.shape[0], -1)
             _refuse_nonfinite(np.isfinite(flat).all(1), where)
+    one = solution_like(problem)
+    solutions = solutions if one is None else as_like(solutions, one)
     check_evaluate(problem, jax.tree.map(lambda x: x[0], solutions))
     _check_inside(problem, solutions)
     return solutions

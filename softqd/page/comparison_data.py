@@ -5,21 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from softqd.experiment.many.comparison import (
-    Comparison,
-    conclude,
-    entry_of,
-    load_comparison,
-)
-from softqd.experiment.result import COUNTS
+from softqd.experiment.many.comparison import Comparison, conclude, entry_of
+from softqd.experiment.many.experiment_folder import ExperimentFolder
+from softqd.experiment.result import COUNTS, result_of
+from softqd.experiment.run_folder import POPULATION, RunFolder
+from softqd.experiment.same import first_difference
 from softqd.experiment.words import LEGEND, label_of
-from softqd.page.reading import Header, Run, read_header, read_run
 from softqd.page.run_data import (
+    as_json,
     finite,
     name_of,
     problem_name,
@@ -34,18 +31,12 @@ class Gathered(NamedTuple):
     """Runs of one problem, by algorithm."""
 
     comparison: Comparison
-    shown: dict[str, Run]  # the one with the lowest seed
-    histories: dict[str, list[dict[str, np.ndarray]]]  # of all seeds
+    runs: dict[str, dict[int, RunFolder]]  # by seed, in order
     problem: str
     notes: list[str]
 
 
-def is_comparison(folder: Path) -> bool:
-    """Whether ``softqd compare`` has finished there."""
-    return (folder / "comparison.json").exists()
-
-
-def gather(folders: Sequence[Path]) -> Gathered:
+def gather(folders: Sequence[ExperimentFolder]) -> Gathered:
     """Read runs to compare: one comparison as it is, or runs and comparisons together.
 
     Raises:
@@ -54,73 +45,55 @@ def gather(folders: Sequence[Path]) -> Gathered:
     """
     if len(folders) == 1:
         return _saved(folders[0])
-    places = list(itertools.chain(*(_run_folders(folder) for folder in folders)))
-    headers = {place: read_header(place) for place in places}
-    _refuse_mixed(headers)
-    groups = _grouped(headers)
+    runs = list(itertools.chain(*map(_runs_in, folders)))
+    _refuse_mixed(runs)
+    groups = _grouped(runs)
     entries, notes = {}, {}
     for label, seeds in groups.items():
-        settings = _table(headers[seeds[min(seeds)]].config, "algorithm")
+        settings = _table(seeds[min(seeds)], "algorithm")
         entries[label], found = entry_of(seeds, settings, {})
         notes |= found
     spent = [x for e in entries.values() for x in e.values["evaluations"] if x]
-    config = headers[places[0]].config
     budget = int(max(spent, default=0))
-    compared = conclude(_table(config, "problem"), budget, entries, notes)
-    histories = {
-        label: [headers[place].history for place in seeds.values()]
-        for label, seeds in groups.items()
-    }
-    shown = _shown(groups)
-    return Gathered(
-        compared, shown, histories, problem_name(config), _budget_notes(spent)
-    )
+    compared = conclude(_table(runs[0], "problem"), budget, entries, notes)
+    name = problem_name(runs[0].config)
+    return Gathered(compared, groups, name, _budget_notes(spent))
 
 
-def _grouped(headers: dict[Path, Header]) -> dict[str, dict[int, Path]]:
-    """Run folders by algorithm and seed, in the order of seeds."""
-    groups: dict[str, dict[int, Path]] = {}
-    for place, label in _labels(headers).items():
-        if not (place / "metrics.json").exists():
+def _grouped(runs: Sequence[RunFolder]) -> dict[str, dict[int, RunFolder]]:
+    """Runs by algorithm and seed, in the order of seeds."""
+    groups: dict[str, dict[int, RunFolder]] = {}
+    for label, run in zip(_labels(runs), runs, strict=True):
+        if not run.metrics:
             raise ValueError(
-                f"{place} has no metrics.json, which a comparison needs; make the run "
-                "with 'softqd run', or give this folder alone"
+                f"{run.path} has no metrics.json, which a comparison needs; make the "
+                "run with 'softqd run', or give this folder alone"
             )
         seeds = groups.setdefault(label, {})
-        seed = headers[place].seed
-        if seed in seeds:
+        if run.seed in seeds:
             raise ValueError(
-                f"{seeds[seed]} and {place} are both {label} with seed {seed}; give "
-                "every run once"
+                f"{seeds[run.seed].path} and {run.path} are both {label} with seed "
+                f"{run.seed}; give every run once"
             )
-        seeds[seed] = place
+        seeds[run.seed] = run
     return {label: dict(sorted(seeds.items())) for label, seeds in groups.items()}
-
-
-def _shown(groups: dict[str, dict[int, Path]]) -> dict[str, Run]:
-    """One run of each algorithm; the first one's problem serves all."""
-    shown: dict[str, Run] = {}
-    problem = None
-    for label, seeds in groups.items():
-        shown[label] = read_run(seeds[min(seeds)], problem)
-        problem = problem or shown[label].problem
-    return shown
 
 
 def comparison_data(
     gathered: Gathered, pictures: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[list[str]]]:
     """The page's dictionary of a comparison, one run per algorithm, their pictures."""
-    share = pictures // max(1, len(gathered.shown))
+    share = pictures // max(1, len(gathered.runs))
     shown = []
-    for label, run in gathered.shown.items():
-        data, drawn = run_data(run, share)
+    for label, seeds in gathered.runs.items():
+        data, drawn = run_data(result_of(seeds[min(seeds)]), share)
         shown.append(({**data, "label": f"{label}, seed {data['seed']}"}, drawn))
-    compared = asdict(gathered.comparison)
+    compared = as_json(asdict(gathered.comparison))
     compared["legend"] = LEGEND
     compared["labels"] = {name: label_of(name) for name in compared["statistics"]}
     compared["curves"] = {
-        label: curves(histories) for label, histories in gathered.histories.items()
+        label: curves([run.history for run in seeds.values()])
+        for label, seeds in gathered.runs.items()
     }
     return compared, [data for data, _ in shown], [drawn for _, drawn in shown]
 
@@ -161,65 +134,55 @@ def curves(histories: Sequence[dict[str, np.ndarray]]) -> dict[str, Any]:
     return {"evaluations": [finite(v) for v in x.tolist()], "columns": columns}
 
 
-def _saved(folder: Path) -> Gathered:
+def _saved(folder: ExperimentFolder) -> Gathered:
     """A comparison as it was concluded, with those of its runs that are still there."""
-    compared = load_comparison(folder)
-    groups: dict[str, dict[int, Path]] = {}
-    notes = []
-    for name, entry in compared.algorithms.items():
-        for seed in entry.seeds:
-            place = folder / name.replace(":", ".") / f"seed_{seed}"
-            if (place / "population.npz").exists():
-                groups.setdefault(name, {})[seed] = place
+    compared, notes = folder.comparison, []
+    groups: dict[str, dict[int, RunFolder]] = {}
+    for name, seeds in folder.runs.items():
+        for seed, run in seeds.items():
+            if (run.path / POPULATION).exists():
+                groups.setdefault(name, {})[seed] = run
             else:
-                notes.append(f"{place} is not there: its run is in the table only.")
-    histories = {
-        name: [read_header(place).history for place in seeds.values()]
-        for name, seeds in groups.items()
-    }
-    shown = _shown(groups)
+                notes.append(f"{run.path} is not there: its run is in the table only.")
     title = str(compared.problem.get("name", "unknown"))
-    for run in shown.values():
-        title = problem_name(run.result.config)
-    return Gathered(compared, shown, histories, title, notes)
+    for seeds in groups.values():
+        title = problem_name(seeds[min(seeds)].config)
+    return Gathered(compared, groups, title, notes)
 
 
-def _run_folders(folder: Path) -> list[Path]:
-    if not is_comparison(folder):
-        return [folder]
-    return sorted(path.parent for path in folder.glob("*/seed_*/metrics.json"))
+def _runs_in(folder: ExperimentFolder) -> list[RunFolder]:
+    if folder.is_comparison:
+        return folder.finished
+    run = RunFolder(folder.path)
+    run.check_there()
+    return [run]
 
 
-def _refuse_mixed(headers: dict[Path, Header]) -> None:
-    (first, one), *rest = headers.items()
-    for place, header in rest:
-        tables = [_table(h.config, "problem") for h in (one, header)]
-        for key in sorted(tables[0] | tables[1], key=lambda k: (k != "name", k)):
-            before, now = (table.get(key) for table in tables)
-            if before != now:
-                raise ValueError(
-                    f"runs of different problems cannot be compared: {first} has "
-                    f"problem {key}={before!r}, {place} has {now!r}; make a report for "
-                    "each problem"
-                )
+def _refuse_mixed(runs: Sequence[RunFolder]) -> None:
+    for run in runs[1:]:
+        tables = (_table(one, "problem") for one in (runs[0], run))
+        if found := first_difference(*tables):
+            raise ValueError(
+                f"runs of different problems cannot be compared: {runs[0].path} has "
+                f"problem {found.place}={found.before!r}, {run.path} has "
+                f"{found.now!r}; make a report for each problem"
+            )
 
 
-def _table(config: dict[str, Any], name: str) -> dict[str, Any]:
-    found = config.get(name, {})
-    return found if isinstance(found, dict) else {"name": found}
+def _table(run: RunFolder, name: str) -> dict[str, Any]:
+    return run.config.get(name, {})
 
 
-def _labels(headers: dict[Path, Header]) -> dict[Path, str]:
+def _labels(runs: Sequence[RunFolder]) -> list[str]:
     """An algorithm's name, with the settings in which runs of that name differ."""
-    tables = {p: _table(h.config, "algorithm") for p, h in headers.items()}
-    labels = {}
-    for place, table in tables.items():
-        alike = [t for t in tables.values() if t.get("name") == table.get("name")]
+    tables = [_table(run, "algorithm") for run in runs]
+    labels = []
+    for run, table in zip(runs, tables, strict=True):
+        alike = [t for t in tables if t.get("name") == table.get("name")]
         keys = sorted({key for t in alike for key in t})
         varied = [k for k in keys if any(t.get(k) != alike[0].get(k) for t in alike)]
         settings = [f"{key}={table.get(key)}" for key in varied]
-        name = name_of(headers[place].config, "algorithm")
-        labels[place] = ", ".join([name, *settings])
+        labels.append(", ".join([name_of(run.config, "algorithm"), *settings]))
     return labels
 
 

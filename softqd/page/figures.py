@@ -12,13 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softqd import plot
-from softqd.experiment.many.comparison import load_comparison
-from softqd.experiment.many.plan import folder_name
-from softqd.experiment.many.sweep import load_sweep
-from softqd.experiment.result import Result, load_history
+from softqd.experiment.many.experiment_folder import ExperimentFolder
+from softqd.experiment.result import Result, load, result_of
 from softqd.ops.names import lookup
-from softqd.page.reading import Run, read_run
-from softqd.types import Problem
 
 
 class Kind(NamedTuple):
@@ -30,7 +26,9 @@ class Kind(NamedTuple):
 
 
 def draw_figure(
-    kind: str, folders: Sequence[str | Path], metric: str | None = None
+    kind: str,
+    folders: Sequence[str | Path | ExperimentFolder],
+    metric: str | None = None,
 ) -> plot.Figure:
     """Draw a figure of run folders, or of a comparison's or a sweep's.
 
@@ -44,11 +42,14 @@ def draw_figure(
     """
     see = f"choose from {', '.join(KINDS)}"
     chosen: Kind = lookup("figure", kind, KINDS, see)
-    paths = [Path(folder) for folder in folders]
-    if not paths or (chosen.takes != "runs" and len(paths) > 1):
+    places = [
+        folder if isinstance(folder, ExperimentFolder) else ExperimentFolder(folder)
+        for folder in folders
+    ]
+    if not places or (chosen.takes != "runs" and len(places) > 1):
         raise ValueError(
             f"figure {kind!r} takes one {chosen.takes.rstrip('s')} folder; got "
-            f"{len(paths)}; write softqd figure {kind} DIR --out FILE.pdf for each"
+            f"{len(places)}; write softqd figure {kind} DIR --out FILE.pdf for each"
         )
     if metric is not None and kind not in _WITH_METRIC:
         raise ValueError(
@@ -56,21 +57,21 @@ def draw_figure(
             f"{', '.join(_WITH_METRIC)}"
         )
     command = "compare" if chosen.takes == "comparison" else "sweep"
-    for path in paths if chosen.takes in ("comparison", "sweep") else []:
-        if not (path / f"{chosen.takes}.json").exists():
+    for place in places if chosen.takes in ("comparison", "sweep") else []:
+        if not getattr(place, f"is_{chosen.takes}"):
             raise ValueError(
-                f"{path} is not a {chosen.takes} folder: it has no "
+                f"{place.path} is not a {chosen.takes} folder: it has no "
                 f"{chosen.takes}.json; give the --out of 'softqd {command}'"
             )
-    return chosen.draw(paths if chosen.takes == "runs" else paths[0], metric)
+    return chosen.draw(places if chosen.takes == "runs" else places[0], metric)
 
 
-def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[Path]:
+def save_run_figures(directory: Path, result: Result) -> list[Path]:
     """Write the figures of a run folder and return their paths."""
     if not np.any(result.population.occupied):
         return []
     figures = {
-        "behavior": plot.scatter(result, problem),
+        "behavior": plot.scatter(result),
         "quality": plot.quality_histogram(result),
         "history": plot.history(result),
     }
@@ -78,131 +79,107 @@ def save_run_figures(directory: Path, result: Result, problem: Problem) -> list[
     if "overlap" in result.history:
         figures["bandwidth"] = plot.bandwidth(result)
     if dim > 1:
-        figures["value_map"] = plot.value_map(result, problem)
-    if problem.render is not None:
-        figures["gallery"] = plot.gallery(result, problem)
-        if np.isfinite(problem.bounds(dim)).all():
-            figures["representatives"] = plot.representatives(result, problem)
+        figures["value_map"] = plot.value_map(result)
+    if result.pictures is not None:
+        figures["gallery"] = plot.gallery(result)
+        if result.problem and np.isfinite(result.problem.bounds(dim)).all():
+            figures["representatives"] = plot.representatives(result)
         if dim == 2:
-            figures["table"] = plot.picture_table(result, problem)
+            figures["table"] = plot.picture_table(result)
     return [
         plot.save_figure(figure, directory / f"{name}.png")
         for name, figure in figures.items()
     ]
 
 
-def save_experiment_figures(folder: Path, each_run: bool = False) -> list[Path]:
+def save_experiment_figures(
+    folder: ExperimentFolder, each_run: bool = False
+) -> list[Path]:
     """Write the figures of a comparison's folder and return their paths.
 
     Args:
         folder: As ``softqd compare`` writes it; if no run finished, nothing is drawn.
         each_run: Also those of every run folder that has none yet.
     """
-    entries = load_comparison(folder).algorithms.values()
-    if not any(entry.seeds for entry in entries):
+    if not any(entry.seeds for entry in folder.comparison.algorithms.values()):
         return []
     kinds = ("curves", "distributions")
     paths = [
         plot.save_figure(
-            draw_figure(kind, [folder]), folder / "figures" / f"{kind}.png"
+            draw_figure(kind, [folder]), folder.path / "figures" / f"{kind}.png"
         )
         for kind in kinds
     ]
-    runs = sorted(path.parent for path in folder.glob("*/seed_*/metrics.json"))
-    problem = None
-    for place in runs if each_run else []:
-        if (place / "figures").exists():
-            continue
-        run = read_run(place, problem)
-        problem = run.problem
-        if problem is not None:
-            save_run_figures(place / "figures", run.result, problem)
+    for run in folder.finished if each_run else []:
+        if not (run.path / "figures").exists():
+            save_run_figures(run.path / "figures", result_of(run))
     return paths
 
 
-def _runs(folders: Sequence[Path]) -> dict[str, Run]:
+def _runs(folders: Sequence[ExperimentFolder]) -> dict[str, Result]:
     """Several runs of one problem, by the shortest names that differ."""
-    runs = [read_run(folder) for folder in folders]
-    problems = [run.result.config.get("problem") for run in runs]
-    for folder, problem in zip(folders, problems, strict=True):
-        if problem != problems[0]:
+    paths = [folder.path for folder in folders]
+    runs = [load(path) for path in paths]
+    for path, run in zip(paths, runs, strict=True):
+        if run.config.get("problem") != runs[0].config.get("problem"):
             raise ValueError(
-                f"{folder} is a run of another problem than {folders[0]}; draw runs of "
-                "one problem, or one figure for each"
+                f"{path} is a run of another problem than {paths[0]}; draw runs of one "
+                "problem, or one figure for each"
             )
-    names = [folder.name for folder in folders]
+    names = [path.name for path in paths]
     if len(set(names)) < len(names):
-        names = [f"{f.resolve().parent.name}/{f.name}" for f in folders]
+        names = [f"{path.resolve().parent.name}/{path.name}" for path in paths]
     if len(set(names)) < len(names):
-        names = [str(folder) for folder in folders]
+        names = [str(path) for path in paths]
     if len(set(names)) < len(names):
         raise ValueError(f"a folder comes twice: {', '.join(names)}; give each once")
     return dict(zip(names, runs, strict=True))
 
 
 def _of_run(draw: Callable) -> Callable:
-    """A figure of a run and its problem, which may not be known."""
-
-    def draw_run(folder: Path, _: Any) -> plot.Figure:
-        run = read_run(folder)
-        return draw(run.result, run.problem)
-
-    return draw_run
-
-
-def _of_history(draw: Callable) -> Callable:
-    """A figure of how a run went, or of what it found without its space."""
-    return lambda folder, _: draw(read_run(folder).result)
+    """A figure of one run."""
+    return lambda folder, _: draw(load(folder.path))
 
 
 def _of_pictures(draw: Callable) -> Callable:
-    """A figure that needs the problem, to render solutions."""
+    """A figure of pictures that were drawn when the run ended."""
 
-    def draw_pictures(folder: Path, _: Any) -> plot.Figure:
-        run = read_run(folder)
-        if run.problem is None:
-            raise ValueError(f"{folder}: {run.notes[-1]}")
-        return draw(run.result, run.problem)
+    def draw_pictures(folder: ExperimentFolder, _: Any) -> plot.Figure:
+        run = load(folder.path)
+        if run.pictures is None:
+            why = " ".join(run.notes) or "its problem cannot render"
+            raise ValueError(f"{folder.path} has no pictures ({why}); draw 'scatter'")
+        return draw(run)
 
     return draw_pictures
 
 
-def _value_map(folders: Sequence[Path], _: Any) -> plot.Figure:
-    runs = _runs(folders)
-    problem = next(iter(runs.values())).problem
-    return plot.value_maps({name: run.result for name, run in runs.items()}, problem)
+def _value_map(folders: Sequence[ExperimentFolder], _: Any) -> plot.Figure:
+    return plot.value_maps(_runs(folders))
 
 
-def _history(folders: Sequence[Path], _: Any) -> plot.Figure:
+def _history(folders: Sequence[ExperimentFolder], _: Any) -> plot.Figure:
     runs = _runs(folders)
     if len(runs) == 1:
         (run,) = runs.values()
-        return plot.history(run.result)
-    return plot.histories({name: [run.result] for name, run in runs.items()})
+        return plot.history(run)
+    return plot.histories({name: [run] for name, run in runs.items()})
 
 
-def _cells(folder: Path, _: Any) -> plot.Figure:
-    run = read_run(folder)
-    settings = run.result.config.get("run", {})
+def _cells(folder: ExperimentFolder, _: Any) -> plot.Figure:
+    run = load(folder.path)
+    settings = run.config.get("run", {})
     number = {"num_cells": settings["cells"]} if "cells" in settings else {}
-    return plot.cells(run.result, run.problem, **number)
+    return plot.cells(run, **number)
 
 
-def _curves(folder: Path, metric: str | None) -> plot.Figure:
+def _curves(folder: ExperimentFolder, metric: str | None) -> plot.Figure:
     """Bands of a column of the histories."""
     runs = {
-        name: [
-            load_history(folder / folder_name(name) / f"seed_{seed}")
-            for seed in entry.seeds
-        ]
-        for name, entry in load_comparison(folder).algorithms.items()
+        name: [run.history for run in seeds.values()]
+        for name, seeds in folder.runs.items()
     }
     return plot.curves(runs, metric or "mean_quality")
-
-
-def _tradeoff(folder: Path, _: Any) -> plot.Figure:
-    is_sweep = (folder / "sweep.json").exists()
-    return plot.tradeoff(load_sweep(folder) if is_sweep else load_comparison(folder))
 
 
 KINDS: dict[str, Kind] = {
@@ -213,12 +190,10 @@ KINDS: dict[str, Kind] = {
     "value-map": Kind("runs", "the behavior value over two behaviors", _value_map),
     "cells": Kind("run", "an archive of two behaviors, lit by quality", _cells),
     "quality": Kind(
-        "run", "distribution of the qualities", _of_history(plot.quality_histogram)
+        "run", "distribution of the qualities", _of_run(plot.quality_histogram)
     ),
     "history": Kind("runs", "mean and best quality against evaluations", _history),
-    "bandwidth": Kind(
-        "run", "SQUAD's bandwidth and overlap", _of_history(plot.bandwidth)
-    ),
+    "bandwidth": Kind("run", "SQUAD's bandwidth and overlap", _of_run(plot.bandwidth)),
     "gallery": Kind(
         "run", "best solutions and the ends of behaviors", _of_pictures(plot.gallery)
     ),
@@ -234,13 +209,19 @@ KINDS: dict[str, Kind] = {
     "distributions": Kind(
         "comparison",
         "every run of each metric",
-        lambda folder, metric: plot.distributions(load_comparison(folder), metric),
+        lambda folder, metric: plot.distributions(folder.comparison, metric),
     ),
     "sweep": Kind(
         "sweep",
         "a metric against a setting",
-        lambda folder, metric: plot.setting_curves(load_sweep(folder), metric),
+        lambda folder, metric: plot.setting_curves(folder.sweep, metric),
     ),
-    "tradeoff": Kind("comparison", "diversity against quality", _tradeoff),
+    "tradeoff": Kind(
+        "comparison",
+        "diversity against quality",
+        lambda folder, _: plot.tradeoff(
+            folder.sweep if folder.is_sweep else folder.comparison
+        ),
+    ),
 }
 _WITH_METRIC = ("curves", "distributions", "sweep")

@@ -16,15 +16,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from softqd.experiment.folder import write_whole
-from softqd.experiment.result import versions
+from softqd.experiment.files.whole import write_whole
+from softqd.experiment.many.experiment_folder import ExperimentFolder
+from softqd.experiment.pictures import MAX_PICTURES
+from softqd.experiment.result import Result, load, versions
 from softqd.ops.checks import check_count
-from softqd.page.comparison_data import comparison_data, gather, is_comparison
-from softqd.page.reading import Run, read_run
+from softqd.page.comparison_data import comparison_data, gather
 from softqd.page.run_data import run_data
 
-# Solutions that are drawn, at most: about 2 MB of pictures.
-MAX_PICTURES = 1000
 _SCRIPTS = (
     "base.js",
     "charts.js",
@@ -50,7 +49,7 @@ def write_report(
         folders: Run folders, and folders of ``softqd compare``.
         out: The file; by default ``report.html`` in the folder if it is one, else in
             the current folder.
-        pictures: Most solutions to draw, of all runs together.
+        pictures: Most pictures to show, of all runs together.
 
     Returns:
         The file.
@@ -77,9 +76,10 @@ def write_report(
     path = Path(out) if out is not None else Path("report.html")
     if len(places) == 1 and out is None:
         path = places[0] / "report.html"
-    if len(places) == 1 and not is_comparison(places[0]):
-        return write_run_report(path, read_run(places[0]), pictures=pictures)
-    gathered = gather(places)
+    experiments = [ExperimentFolder(place) for place in places]
+    if len(places) == 1 and not experiments[0].is_comparison:
+        return write_run_report(path, load(places[0]), pictures=pictures)
+    gathered = gather(experiments)
     compared, runs, drawn = comparison_data(gathered, pictures)
     title = f"{', '.join(gathered.comparison.algorithms)} on {gathered.problem}"
     notes = list(dict.fromkeys(gathered.notes))
@@ -87,13 +87,13 @@ def write_report(
     return _write(path, data, drawn)
 
 
-def write_run_report(path: str | Path, run: Run, *, pictures: int) -> Path:
+def write_run_report(path: str | Path, run: Result, *, pictures: int) -> Path:
     """Write a page about a run that has been read.
 
     Args:
         path: The file.
         run: The run.
-        pictures: Most solutions to draw.
+        pictures: Most pictures to show.
     """
     data, drawn = run_data(run, pictures)
     title = f"{data['algorithm']} on {data['problem']}"
@@ -132,13 +132,11 @@ def _write(path: Path, data: dict[str, Any], pictures: list[list[str]]) -> Path:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the name of a file with --out")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, build_page(data, pictures))
+        return write_whole(path, build_page(data, pictures))
     except OSError as error:
         raise ValueError(
             f"cannot write {path} ({error}); choose another file with --out"
         ) from None
-    return path
 
 
 def _read(name: str) -> str:

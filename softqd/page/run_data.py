@@ -8,53 +8,52 @@ from typing import Any
 
 import numpy as np
 
-from softqd.experiment.result import COUNTS
+from softqd.experiment.pictures import encoded, members_to_draw
+from softqd.experiment.result import COUNTS, Result, versions
 from softqd.experiment.watch import outside_words
 from softqd.experiment.words import behavior_names, label_of
 from softqd.metrics import METRICS
-from softqd.page.reading import Run
-from softqd.page.thumbnails import encode_picture, members_to_draw, thumbnails
-from softqd.types import Problem
 
 # Points of a curve; more could not be seen.
 MAX_POINTS = 500
+_TABLES = ("problem", "algorithm", "run")
 
 
-def run_data(run: Run, pictures: int) -> tuple[dict[str, Any], list[str]]:
+def run_data(run: Result, pictures: int) -> tuple[dict[str, Any], list[str]]:
     """The page's dictionary of a run, and its pictures.
 
     Args:
         run: The run.
-        pictures: Most solutions to draw.
+        pictures: Most pictures to show.
     """
-    kept = run.result.population.compact()
+    kept = run.population.compact()
     quality, behavior = np.asarray(kept.quality), np.asarray(kept.behavior)
     dim = behavior.shape[1]
     bounds = [[None] * dim, [None] * dim]
     if run.problem is not None:
         bounds = [[finite(x) for x in side] for side in run.problem.bounds(dim)]
-    members, drawn, why = _pictures(run.problem, kept.solutions, quality, pictures)
+    members, drawn = _pictures(run, pictures)
     target = None if run.problem is None else run.problem.target
-    config = run.result.config
+    config = run.config
     data = {
         "algorithm": name_of(config, "algorithm"),
         "problem": problem_name(config),
-        "seed": run.result.seed,
+        "seed": run.seed,
         "num": len(quality),
         "names": list(behavior_names(run.problem, dim)),
         "low": bounds[0],
         "high": bounds[1],
         "quality": encode(quality),
-        "level": finite(run.result.quality_level),
+        "level": finite(run.quality_level),
         "behavior": encode(behavior),
-        "members": members.tolist(),
-        "target": None if target is None else encode_picture(np.asarray(target)),
+        "members": members,
+        "target": None if target is None else _base64(encoded(target)),
         "metrics": metric_rows(run.metrics),
-        "history": history_columns(run.result.history),
-        "settings": {t: _plain(v) for t, v in config.items() if t != "versions"},
-        "versions": run.result.versions,
-        "timings": {k: finite(v) for k, v in run.result.timings.items()},
-        "notes": [*run.notes, *why, *_space(run.metrics), *_outside(run)],
+        "history": history_columns(run.history),
+        "settings": {t: as_json(config.get(t, {})) for t in _TABLES},
+        "versions": run.versions,
+        "timings": {k: finite(v) for k, v in run.timings.items()},
+        "notes": [*run.notes, *_missing(run), *_space(run.metrics), *_outside(run)],
     }
     return data, drawn
 
@@ -64,9 +63,9 @@ def _space(metrics: dict[str, Any]) -> list[str]:
     return [text for name, text in metrics.get("notes", {}).items() if name == "space"]
 
 
-def _outside(run: Run) -> list[str]:
+def _outside(run: Result) -> list[str]:
     """How many behaviors have left their bounds, if any."""
-    num = run.result.history.get("clipped_behaviors", [0])[-1:]
+    num = run.history.get("clipped_behaviors", [0])[-1:]
     return [outside_words(int(n), run.problem) for n in num if n > 0]
 
 
@@ -115,7 +114,7 @@ def encode(array: Any) -> str:
         >>> encode([1.0])
         'AACAPw=='
     """
-    return base64.b64encode(np.asarray(array, "<f4").tobytes()).decode()
+    return _base64(np.asarray(array, "<f4").tobytes())
 
 
 def finite(value: Any) -> Any:
@@ -133,38 +132,50 @@ def finite(value: Any) -> Any:
 
 
 def name_of(config: dict[str, Any], table: str) -> str:
-    """Name of the problem or algorithm; runs from Python may hold it as text."""
-    found = config.get(table, "unknown")
-    return str(found.get("name", "unknown") if isinstance(found, dict) else found)
+    """Name of the problem or algorithm."""
+    return config.get(table, {}).get("name", "unknown")
 
 
 def problem_name(config: dict[str, Any]) -> str:
     """The preset that was run, or else the problem."""
-    run = config.get("run", {})
-    return str(run.get("preset", name_of(config, "problem")))
+    return config.get("run", {}).get("preset", name_of(config, "problem"))
 
 
-def _plain(value: Any) -> Any:
-    """Settings as JSON can hold them; infinite ones as text."""
+def as_json(value: Any) -> Any:
+    """Values as JSON can hold them; infinite numbers as text."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): as_json(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_plain(v) for v in value]
+        return [as_json(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
 
 
-def _pictures(
-    problem: Problem | None, solutions: Any, quality: np.ndarray, most: int
-) -> tuple[np.ndarray, list[str], list[str]]:
-    """Rows drawn, their pictures, and what went wrong."""
-    nobody = np.zeros(0, int)
-    if problem is None or problem.render is None or not most or not len(quality):
-        return nobody, [], []
-    members = members_to_draw(quality, most)
-    try:
-        return members, thumbnails(problem, solutions, members), []
-    except Exception as error:  # a user's render may fail in any way
-        reason = " ".join(str(error).split()) or type(error).__name__
-        return nobody, [], [f"The solutions could not be drawn ({reason:.200})."]
+def _pictures(run: Result, most: int) -> tuple[list[int], list[str]]:
+    """Rows that have a picture, best first, and the pictures."""
+    kept = {} if run.pictures is None or not most else run.pictures.small
+    rows = np.array(list(kept), int)
+    chosen = rows[members_to_draw(-np.arange(len(rows)), most)].tolist()
+    return chosen, [_base64(kept[row]) for row in chosen]
+
+
+def _missing(run: Result) -> list[str]:
+    """What the page cannot show, and what another version did."""
+    notes = []
+    now, then = versions()["softqd"], run.versions.get("softqd", "unknown")
+    if then != now:
+        notes.append(f"Run by softqd {then}, page by softqd {now}.")
+    if not run.metrics:
+        notes.append("There is no metrics.json; softqd evaluate computes metrics.")
+    if run.problem is None:
+        notes.append(
+            "The run folder does not say the bounds of the behavior space: the axes "
+            "span the population. Folders of this version do; 'softqd run "
+            "DIR/config.toml --out DIR --resume' makes it one."
+        )
+    return notes
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

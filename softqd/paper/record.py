@@ -12,7 +12,6 @@ true, in the record of a small version that says nothing about the paper's.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Mapping
@@ -20,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from softqd.experiment.config import Config
-from softqd.experiment.folder import write_whole
+from softqd.experiment.files.whole import write_whole
 from softqd.experiment.many.measure import CURVES
 from softqd.experiment.result import COUNTS
+from softqd.experiment.run_folder import RunFolder
 from softqd.metrics import METRICS
 
 SCHEMA = 1
@@ -56,7 +56,7 @@ def from_folders(
         folders: Seeds to run folders, at least one.
         quick: Whether this is a small version.
     """
-    found = [_read(folder) for folder in folders.values()]
+    runs = [RunFolder(folder) for folder in folders.values()]
     preset = config["run"]["preset"]
     name = record_name(preset, config["algorithm"]["name"], variant, quick)
     entry = {
@@ -67,16 +67,16 @@ def from_folders(
         "config": config,
         "seeds": list(folders),
         "metrics": {
-            key: [_finite(metrics.get(key)) for metrics, _ in found]
+            key: [_finite(run.metrics.get(key)) for run in runs]
             for key in (*METRICS, *COUNTS)
         },
-        "history": _thin_history(list(folders.values())),
+        "history": _thin_history(runs),
         # Seeds that advanced together were given the seconds of all.
-        "seconds": sum(m["seconds"] / m["seeds_together"] for m, _ in found),
+        "seconds": sum(r.metrics["seconds"] / _together(r) for r in runs),
         "compile_seconds": sum(
-            summary["timings"]["compile"] / m["seeds_together"] for m, summary in found
+            r.summary["timings"]["compile"] / _together(r) for r in runs
         ),
-        "versions": found[0][1]["versions"],
+        "versions": runs[0].versions,
     }
     return check({**entry, "quick": True} if quick else entry)
 
@@ -155,34 +155,24 @@ def is_quick(entry: Record) -> bool:
     return bool(entry.get("quick", False))
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        metrics = json.loads((folder / "metrics.json").read_text())
-        return metrics, json.loads((folder / "result.json").read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{folder} cannot be read ({error}); remove it to run it again"
-        ) from None
-
-
-def _thin_history(folders: list[Path]) -> dict[str, list[list[float | None]]]:
-    histories = []
-    for folder in folders[:_HISTORY_SEEDS]:
-        with open(folder / "history.csv", newline="") as file:
-            histories.append(list(csv.DictReader(file)))
+def _thin_history(runs: list[RunFolder]) -> dict[str, list[list[float | None]]]:
+    histories = [run.history for run in runs[:_HISTORY_SEEDS]]
     return {
-        name: [[_plain(row[name]) for row in rows] for rows in histories]
+        name: [list(map(_plain, history[name].tolist())) for history in histories]
         for name in (*_HISTORY_COLUMNS, *CURVES)
-        if name in histories[0][0]
+        if name in histories[0]
     }
 
 
-def _plain(text: str) -> float | None:
+def _plain(value: float) -> float | None:
     """A rounded number; None where there is none, as in an archive still empty."""
-    value = float(text)
     if not math.isfinite(value):
         return None
-    return int(value) if text.isdecimal() else round(value, 4)
+    return value if isinstance(value, int) else round(value, 4)
+
+
+def _together(run: RunFolder) -> int:
+    return run.metrics["seeds_together"]
 
 
 def _finite(value: Any) -> Any:

@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 from softqd.experiment import config as configs
 from softqd.experiment.config import Config, ConfigError
+from softqd.experiment.files.lock import locked
 from softqd.experiment.many.group import is_finished
 from softqd.experiment.many.plan import check_seeds, folder_of, method_of, refuse_other
 from softqd.experiment.many.runs import Runs, check_jobs, run_all
+from softqd.experiment.run_folder import RunFolder
 from softqd.paper import record as records
 from softqd.paper.cases import Case
 from softqd.paper.catalog import find
@@ -111,7 +113,8 @@ def reproduce(
             done[key] = records.from_folders(table[key], variant, folders, quick)
             records.save(done[key], out / "records")
 
-    failures = run_all(out / "runs", list(runs.values()), jobs, progress, keep)
+    with locked(out / "runs"):
+        failures = run_all(out / "runs", list(runs.values()), jobs, progress, keep)
     for key in runs:  # also those whose runs were all there
         keep(key)
     ordered = {key: done[key] for key in cases if key in done}
@@ -211,5 +214,6 @@ def _runs(
         place = out / method.folder_name
         tables = {"problem": None, "algorithm": None, "run": ["iterations", "cells"]}
         for file in sorted(place.glob("**/config.toml")):
-            refuse_other(file.parent, config, tables)
+            saved = RunFolder(file.parent).config
+            refuse_other(file.parent, saved, config, tables)
     return runs

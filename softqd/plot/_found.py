@@ -27,6 +27,7 @@ class View(NamedTuple):
     names: tuple[str, ...]
     level: float  # from where quality is measured
     solutions: Any = None
+    target: np.ndarray | None = None  # of the problem
 
     @property
     def light(self) -> Float[np.ndarray, " n"]:
@@ -44,7 +45,8 @@ def view(
 
     Args:
         found: A `softqd.Result`, a `softqd.Population` or ``(quality, behavior)``.
-        problem: For bounds, names of behaviors and the quality level.
+        problem: For bounds, names of behaviors and the quality level; by default a
+            result's own.
         bounds: ``(low, high)`` in place of the problem's, numbers or vectors.
         level: From where quality is measured; by default the result's, or else what
             the problem declares, or 0.
@@ -54,6 +56,7 @@ def view(
         ValueError: If it holds no solution.
     """
     if isinstance(found, Result):
+        problem = found.problem if problem is None else problem
         level = found.quality_level if level is None else level
         found = found.population
     solutions = None
@@ -79,7 +82,8 @@ def view(
     sides = np.broadcast_to(low, (dim,)), np.broadcast_to(high, (dim,))
     level = declared_level(problem) or 0.0 if level is None else level
     names = behavior_names(problem, dim)
-    return View(quality, behavior, sides, names, level, solutions)
+    target = None if problem is None else problem.target
+    return View(quality, behavior, sides, names, level, solutions, target)
 
 
 def views(

@@ -17,6 +17,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure as _Figure
 
+from softqd.experiment.files.whole import write_whole
+
 STYLE: dict[Any, Any] = {
     "figure.dpi": 120,
     "font.size": 9,
@@ -125,8 +127,11 @@ def save_figure(figure: Figure, path: str | Path, dpi: int | None = None) -> Pat
             f"for example {path.stem}.pdf"
         )
     no_date = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
-    path.parent.mkdir(parents=True, exist_ok=True)
+    kind = path.suffix.lower()
+    options = {
+        "format": kind[1:],
+        "metadata": no_date.get(kind),
+        "dpi": dpi or "figure",
+    }
     with matplotlib.rc_context(STYLE):
-        metadata = no_date.get(path.suffix.lower())
-        figure.savefig(path, metadata=metadata, dpi=dpi or "figure")
-    return path
+        return write_whole(path, lambda file: figure.savefig(file, **options))

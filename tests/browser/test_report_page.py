@@ -1,5 +1,6 @@
 """The report page, opened, looked at and used as a person would."""
 
+import dataclasses
 import re
 
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import pytest
 from saved_runs import LP, make_metrics, make_result, save_run
 
 import softqd
-from softqd.page.reading import Run
+from softqd.experiment.pictures import draw_pictures
 from softqd.page.report import write_report, write_run_report
 
 pytest.importorskip("selenium", reason="selenium is missing: pip install selenium")
@@ -53,7 +54,9 @@ def _pictured(path):
     behavior = np.random.default_rng(0).uniform(size=(300, 2)).astype(np.float32)
     parts = {"behavior": behavior, "solutions": shades[:, None].repeat(2, 1)}
     result = make_result(300, quality=shades, **parts)
-    return write_run_report(path, Run(result, {}, problem), pictures=1000)
+    drawn = draw_pictures(problem, result.population, 0.0)
+    run = dataclasses.replace(result, pictures=drawn)
+    return write_run_report(path, run, pictures=1000)
 
 
 def one(page, selector):
@@ -196,7 +199,7 @@ def test_keys_do_what_the_pointer_does(page, pages):
 )
 def test_odd_populations_open(page, tmp_path, num, dim, text):
     parts = {"quality": np.zeros(num), "behavior": np.zeros((num, dim))}  # all equal
-    run = Run(make_result(num, **parts), {}, None)
+    run = make_result(num, **parts)
     opened(page, write_run_report(tmp_path / "page.html", run, pictures=0))
     assert text in one(page, "main").text
 

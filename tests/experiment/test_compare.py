@@ -175,10 +175,16 @@ def test_an_interrupted_run_of_another_budget_is_refused(tmp_path, monkeypatch):
         compare(tmp_path, algorithms=[CLIMB], problem="sphere")
 
 
-def test_half_written_folders_are_written_again(copy, fake_run):
+@pytest.mark.parametrize(
+    "name",
+    ["metrics.json", "config.toml", "population.npz", "history.csv", "result.json"],
+)
+def test_half_written_folders_are_written_again(copy, fake_run, name):
     torn = copy / "toys.climb" / "seed_1"
-    (torn / "metrics.json").unlink()
-    (torn / "config.toml").write_text("[prob")
+    (torn / name).write_text("")
+    if name == "metrics.json":
+        (torn / name).unlink()
+        (torn / "config.toml").write_text("[prob")
     calls = fake_run()
     found = compare(copy)
     assert calls == [[1]]
@@ -276,10 +282,10 @@ def test_a_folder_of_another_comparison_is_refused(copy, change, message):
 
 def test_damaged_files_are_named(copy):
     (copy / "toys.climb" / "seed_0" / "metrics.json").write_text("{")
-    with pytest.raises(ValueError, match=r"metrics.json cannot be read.*remove"):
+    with pytest.raises(ValueError, match=r"metrics.json is not a JSON file.*remove"):
         compare(copy)
     (copy / "comparison.json").write_text('{"schema": 7}')
-    with pytest.raises(ValueError, match="not a comparison of this version"):
+    with pytest.raises(ValueError, match="not of this version"):
         softqd.load_comparison(copy)
 
 

@@ -253,10 +253,10 @@ def test_unknown_names():
         ),
         (
             "[problem]\nname='arm'\n[algorithm]\nname='squad'\n[extra]",
-            "unknown table 'extra'",
+            "'extra' is not known here",
         ),
-        ("[problem]\nname='arm'", r"there must be a table \[algorithm\] with a name"),
-        ("problem='x'\nalgorithm='y'", r"there must be a table \[problem\]"),
+        ("[problem]\nname='arm'", "'algorithm' is missing"),
+        ("problem='x'\nalgorithm='y'", "problem must be a table; got 'x'"),
         (
             "[problem]\nname='arm'\n[algorithm]\nname='squad'\n[run]\nsed=1",
             "unknown setting 'sed'; did you mean 'seed'",

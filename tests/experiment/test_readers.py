@@ -135,7 +135,7 @@ def test_csv_solutions_of_a_pytree(tmp_path):
         (["quality,b0,b2", "1,2,3"], "numbered without a gap"),
         (["quality,b2,b3", "1,2,3"], "numbered without a gap"),
         (["quality,b0,b_0", "1,2,3"], "numbered without a gap"),
-        (["quality,behavior_0", '1,"2'], "is not a readable population file"),
+        (["quality,behavior_0", '1,"2'], "is not a readable"),
     ],
 )
 def test_bad_csv(tmp_path, lines, message):
@@ -290,11 +290,11 @@ def test_old_pickles_are_known_by_their_name(tmp_path):
     [
         ("a.npz", b"", "is empty"),
         ("a.csv", b"", "is empty"),
-        ("a.npz", b"quality", "is not a readable population file"),
-        ("a.csv", b"quality,\xff\xfe", "is not a readable population file"),
+        ("a.npz", b"quality", "is not a readable"),
+        ("a.csv", b"quality,\xff\xfe", "is not a readable"),
         ("a.bin", bytes(range(1, 99)), "its first line is not text"),
-        ("a.bin", bytes(range(99, 255)), "is not a readable population file"),
-        ("a.npz", b"PK\x03\x04 and nothing else", "is not a readable population file"),
+        ("a.bin", bytes(range(99, 255)), "is not a readable"),
+        ("a.npz", b"PK\x03\x04 and nothing else", "is not a readable"),
     ],
 )
 def test_files_that_are_something_else(tmp_path, name, content, message):
@@ -314,7 +314,7 @@ def test_truncated_npz(tmp_path, share):
     np.savez(path, quality=np.ones(100), behavior=np.ones((100, 2)))
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
-    assert "is not a readable population file" in refused(path)
+    assert "is not a readable" in refused(path)
 
 
 def test_damaged_npz(tmp_path):
@@ -323,7 +323,7 @@ def test_damaged_npz(tmp_path):
     data = bytearray(path.read_bytes())
     data[300] ^= 0xFF  # inside the first array
     path.write_bytes(data)
-    assert "array 'quality'" in refused(path)
+    assert "file 'quality.npy'" in refused(path)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import softqd
-from softqd.experiment.result import save_population
+from softqd.experiment.run_folder import write_population
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_population_file_holds_occupied_rows_without_pickle(tmp_path):
         np.zeros((3, 2)),
         np.array([True, False, True]),
     )
-    save_population(tmp_path / "p.npz", population)
+    write_population(tmp_path / "p.npz", population)
     with np.load(tmp_path / "p.npz", allow_pickle=False) as file:
         assert set(file.files) == {
             "quality",
@@ -74,5 +74,5 @@ def test_truncated_population_file(tmp_path):
     np.savez(tmp_path / "p.npz", quality=np.ones(100), behavior=np.ones((100, 2)))
     data = (tmp_path / "p.npz").read_bytes()
     (tmp_path / "p.npz").write_bytes(data[: len(data) // 2])
-    with pytest.raises(ValueError, match="is not a readable population file"):
+    with pytest.raises(ValueError, match="is not a readable"):
         softqd.load_population(tmp_path / "p.npz")

@@ -245,7 +245,11 @@ def test_random_start_that_is_not_finite():
         ({"max_evaluations": 1.5}, "max_evaluations must be a whole number"),
         ({"solutions": np.float32(1.0)}, r"solutions has shape \(\), but"),
         ({"solutions": {}}, "solutions hold no arrays"),
-        ({"solutions": np.ones((3, 6))}, r"shape \(3, 6\), but population_size is 8"),
+        ({"solutions": np.ones((8, 9))}, r"shape \(8, 9\), expected \(n, 6\)"),
+        (
+            {"solutions": {"x": np.ones((8, 6))}},
+            "structure: those given lack 'solutions'",
+        ),
         (
             {"solutions": np.full((8, 6), np.inf)},
             "solution 0 at the start is not finite",

@@ -177,7 +177,8 @@ def test_result_can_be_saved(tmp_path):
     np.testing.assert_array_equal(again.population.quality, result.population.quality)
     assert again.seed == 4
     assert again.config == {
-        "problem": "bowl",
+        "origin": "Python",
+        "problem": {"name": "bowl"},
         "algorithm": {
             "name": "Scheduler",
             "emitters": ["EmitterBase", "GradientEmitter"],

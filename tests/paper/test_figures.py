@@ -6,7 +6,7 @@ import pytest
 from toys import make_bowl
 
 from softqd.experiment import config as configs
-from softqd.experiment.result import save_population
+from softqd.experiment.run_folder import write_population
 from softqd.paper import figure_files, figures
 from softqd.paper.cases import Case
 from softqd.paper.catalog import REPRODUCTIONS, Reproduction
@@ -63,7 +63,7 @@ def test_pictures_are_of_the_first_seeds_run(tmp_path, monkeypatch):
         name = case.name(quick=True)
         folder = tmp_path / name / "seed_5"
         folder.mkdir(parents=True)
-        save_population(folder / "population.npz", population)
+        write_population(folder / "population.npz", population)
         config = {"algorithm": {"name": case.algorithm}, "run": {"cells": 512}}
         entry = {"name": name, "preset": "lsi", "variant": "published", "seeds": [5]}
         records[name] = {**entry, "config": config, "quick": True}

@@ -81,7 +81,7 @@ def _header(path: Path, rows: Any) -> list[str]:
         raise ValueError(f"{path} is empty: it has no header")
     if not all(map(str.isprintable, header)):
         raise ValueError(not_readable(path, "its first line is not text"))
-    if all(map(_is_number, header)):
+    if all(map(is_number, header)):
         raise ValueError(
             f"{path} has no header: its first line is numbers; put a line such as "
             "quality,behavior_0,behavior_1 above them"
@@ -92,7 +92,8 @@ def _header(path: Path, rows: Any) -> list[str]:
     return header
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
     try:
         float(text)
     except ValueError:
@@ -193,7 +194,7 @@ def _numbers(
         try:
             table.append(np.array([float(row[i]) for i in at]))
         except ValueError:
-            i = next(i for i in at if not _is_number(row[i]))
+            i = next(i for i in at if not is_number(row[i]))
             raise ValueError(
                 f"{path}: line {line}, column {header[i]!r} is {row[i]!r}, expected a "
                 "number"

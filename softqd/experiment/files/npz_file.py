@@ -7,11 +7,11 @@ NaN; such rows are dropped, and counted in the origin.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from softqd.experiment.files.parts import Parts, no_pickle, not_readable, origin_text
+from softqd.experiment.files.archive import opened
+from softqd.experiment.files.parts import Parts, origin_text
 from softqd.ops.names import unknown_message
 
 Arrays = dict[str, np.ndarray]
@@ -30,8 +30,8 @@ def read_npz(path: Path, quality: str | None, behavior: list[str]) -> Parts:
     Raises:
         ValueError: If the file is damaged or an array is missing or does not fit.
     """
-    with open(path, "rb") as raw, _opened(path, raw) as file:
-        held = list(file.files)
+    with opened(path) as archive:
+        held = list(archive.headers)
         is_qdax = "quality" not in held and "fitnesses" in held
         default = ("fitnesses", "descriptors") if is_qdax else ("quality", "behavior")
         quality = _held(path, held, quality, default[0], "quality")
@@ -40,7 +40,7 @@ def read_npz(path: Path, quality: str | None, behavior: list[str]) -> Parts:
             for name in behavior or [None]
         ]
         leaves = _leaves(held, "solutions") or _leaves(held, "genotypes")
-        arrays = {x: _array(path, file, x) for x in (quality, *columns, *leaves)}
+        arrays = {x: archive.read(x) for x in (quality, *columns, *leaves)}
     for name in (quality, *columns):  # solutions may be of any type
         arrays[name] = _floats(path, name, arrays[name])
     if arrays[quality].shape[1:] == (1,):  # QDax' fitnesses
@@ -68,13 +68,6 @@ def _parts(
     return Parts(f[rows], b[rows], solutions, origin, lambda i: f"row {rows[i]}")
 
 
-def _opened(path: Path, raw: Any) -> Any:
-    try:
-        return np.load(raw, allow_pickle=False)
-    except Exception as error:  # a damaged archive can fail in many ways
-        raise ValueError(not_readable(path, error)) from None
-
-
 def _leaves(held: list[str], root: str) -> list[str]:
     return [name for name in held if name == root or name.startswith(f"{root}/")]
 
@@ -92,15 +85,6 @@ def _held(
         f"{path} has no array {default!r}; {listed}; say which one is the {option} "
         f"({option}=, --{option} NAME)"
     )
-
-
-def _array(path: Path, file: Any, name: str) -> np.ndarray:
-    try:
-        return np.asarray(file[name])
-    except Exception as error:
-        if "allow_pickle" in str(error):
-            raise ValueError(no_pickle(path)) from None
-        raise ValueError(not_readable(path, f"array {name!r}: {error}")) from None
 
 
 def _floats(path: Path, name: str, array: np.ndarray) -> np.ndarray:

@@ -58,7 +58,9 @@ def _nest(path: Path, leaves: dict[str, np.ndarray]) -> Any:
         return leaves[""]
     tree: dict[str, Any] = {}
     for name, leaf in leaves.items():
-        *parents, last = name.split("/")
+        *parents, last = (
+            key.replace("~1", "/").replace("~0", "~") for key in name.split("/")
+        )
         node = tree
         for parent in parents:
             node = node.setdefault(parent, {}) if isinstance(node, dict) else node
@@ -110,15 +112,3 @@ def not_readable(path: Path, why: Any) -> str:
     """The line about a file that is damaged, or of another kind."""
     reason = " ".join(str(why).split())
     return f"{path} is not a readable population file (.npz or CSV): {reason}"
-
-
-def no_pickle(path: Path) -> str:
-    """The line about a pickle, and how to convert it."""
-    return (
-        f"{path} holds pickled objects, which are never loaded, since that can run any "
-        "code; convert it where it was made: a pyribs archive with "
-        'archive.data(return_type="pandas").to_csv("archive.csv"), a QDax repertoire '
-        'with np.savez("repertoire.npz", genotypes=repertoire.genotypes, '
-        "fitnesses=repertoire.fitnesses, descriptors=repertoire.descriptors), anything "
-        'else with np.savez("population.npz", quality=..., behavior=..., solutions=...)'
-    )

@@ -6,15 +6,20 @@ Every run is kept in a folder of its own, ``<out>/<algorithm>/seed_<n>``. Called
 
 from __future__ import annotations
 
+import functools
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
+from softqd.experiment.config import ConfigError
+from softqd.experiment.files.lock import locked
+from softqd.experiment.files.schema import FileError
 from softqd.experiment.folder import measure_again
 from softqd.experiment.many.comparison import Comparison, conclude, entry_of
-from softqd.experiment.many.group import is_finished, unfinished
+from softqd.experiment.many.group import unfinished
 from softqd.experiment.many.plan import (
     Algorithms,
     Method,
@@ -22,12 +27,11 @@ from softqd.experiment.many.plan import (
     folder_of,
     methods_of,
     refuse_other,
-    refuse_other_settings,
     with_budgets,
 )
 from softqd.experiment.many.preset import read_presets
 from softqd.experiment.many.runs import Runs, check_jobs, run_all
-from softqd.experiment.result import level_in, units_in
+from softqd.experiment.run_folder import RunFolder
 from softqd.ops.checks import check_count
 from softqd.ops.units import pooled_units
 from softqd.types import Problem
@@ -95,14 +99,28 @@ def compare(
         preset.check_problem(methods[0].config["problem"])
     budget, methods = with_budgets(methods, evaluations)
     place = tempfile.TemporaryDirectory() if out is None else nullcontext(str(out))
-    with place as folder:
+    with place as folder, locked(Path(folder)):
         experiment = Experiment(Path(folder), ready, methods, wanted)
         experiment.check_folder()
         experiment.run(jobs, progress)
         found = experiment.conclude(budget)
         if out is not None:
-            found.save(out)
+            found.write(Path(out))
     return found
+
+
+def _or_remove(read: Callable) -> Callable:
+    """Say what to do about a run folder that cannot be read."""
+
+    @functools.wraps(read)
+    def reading(*arguments: Any) -> Any:
+        try:
+            return read(*arguments)
+        except FileError as error:
+            what = f"{error}; remove its folder to run it again"
+            raise ConfigError(what) from None
+
+    return reading
 
 
 class Experiment:
@@ -118,27 +136,28 @@ class Experiment:
             for m in methods
         }
 
+    @_or_remove
     def check_folder(self) -> None:
         """Refuse a folder whose runs do not belong to this comparison."""
-        # A folder that was being written when it ended may hold half a file.
-        finished = sorted(
-            path.parent for path in self.out.glob("*/seed_*/metrics.json")
-        )
+        # A folder that was being written when it ended may lack files.
+        folders = sorted(path.parent for path in self.out.glob("*/seed_*/metrics.json"))
+        runs = [RunFolder(folder) for folder in folders]
+        finished = {run.path: run.config for run in runs if run.is_finished}
         shared: dict[str, list[str] | None] = {"problem": None}
-        for folder in finished:
-            refuse_other(folder, self.methods[0].config, shared)
+        for folder, saved in finished.items():
+            refuse_other(folder, saved, self.methods[0].config, shared)
         own = {"algorithm": None, "run": ["evaluations", "cells"]}
         for method in self.methods:
             for folder in (folder_of(self.out, method, seed) for seed in self.seeds):
                 if folder in finished:
-                    refuse_other(folder, method.config, own)
+                    refuse_other(folder, finished[folder], method.config, own)
         methods = {method.name: method for method in self.methods}
         for folder, lanes in unfinished(self.out):
             for lane in lanes["methods"]:
                 method = methods.get(lane["name"], self.methods[0])
                 tables = {**shared, **(own if lane["name"] in methods else {})}
-                saved = {**lane, "versions": lanes.get("versions", {})}
-                refuse_other_settings(folder, saved, method.config, tables)
+                saved = {**lane, "versions": lanes["versions"]}
+                refuse_other(folder, saved, method.config, tables)
 
     def run(self, jobs: int, progress: bool, is_grid: bool = False) -> None:
         """Run what is not finished."""
@@ -147,17 +166,17 @@ class Experiment:
         for name, failures in found.items():
             self.failures[name] |= failures
 
+    @_or_remove
     def conclude(self, budget: int, noun: str = "algorithms") -> Comparison:
         """Read the run folders and compare them."""
         entries, notes = {}, {}
-        level = self.measure_alike()
+        level, runs = self.measure_alike()
         for method in self.methods:
-            finished = self.finished(method)
-            folders = {seed: folder_of(self.out, method, seed) for seed in self.seeds}
+            finished = runs[method.name]
             failures = self.failures[method.name]
             lost = {
                 s: failures.get(s, "it did not finish")
-                for s in folders
+                for s in self.seeds
                 if s not in finished
             }
             entry, found = entry_of(finished, method.config["algorithm"], lost)
@@ -166,17 +185,22 @@ class Experiment:
         problem = self.methods[0].config["problem"]
         return conclude(problem, budget, entries, notes, noun, level)
 
-    def finished(self, method: Method) -> dict[int, Path]:
-        """The folders of a method's runs that are done, by seed."""
-        folders = {seed: folder_of(self.out, method, seed) for seed in self.seeds}
-        return {s: folder for s, folder in folders.items() if is_finished(folder)}
+    def finished(self, method: Method) -> dict[int, RunFolder]:
+        """A method's runs that are done, by seed."""
+        runs = {s: RunFolder(folder_of(self.out, method, s)) for s in self.seeds}
+        return {s: run for s, run in runs.items() if run.is_finished}
 
-    def measure_alike(self) -> float:
-        """Measure all runs in the same units, from their lowest level; return that."""
-        folders = [f for method in self.methods for f in self.finished(method).values()]
-        lowest = min(map(level_in, folders), default=0.0)
-        units = [found for found in map(units_in, folders) if found is not None]
+    def measure_alike(self) -> tuple[float, dict[str, dict[int, RunFolder]]]:
+        """Measure all runs in one unit, from their lowest level; it, and the runs."""
+        runs = {method.name: self.finished(method) for method in self.methods}
+        every = [run for some in runs.values() for run in some.values()]
+        lowest = min((run.quality_level for run in every), default=0.0)
+        units = [run.behavior_units for run in every if run.behavior_units is not None]
         same = pooled_units(units) if units else None
-        for folder in folders:
-            measure_again(folder, self.problem, lowest, same)
-        return lowest
+        return lowest, {
+            name: {
+                s: measure_again(run, self.problem, lowest, same)
+                for s, run in some.items()
+            }
+            for name, some in runs.items()
+        }

@@ -11,6 +11,7 @@ run.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Sequence
@@ -19,15 +20,58 @@ from pathlib import Path
 from typing import Any
 
 from softqd import html
-from softqd.experiment.folder import read_json, write_whole
+from softqd.experiment.files.lock import locked
+from softqd.experiment.files.schema import (
+    ANY,
+    COUNT,
+    FINITE,
+    NAME,
+    PLAIN,
+    check,
+    file_error,
+    read_json,
+    shown,
+)
+from softqd.experiment.files.whole import write_whole
 from softqd.experiment.result import COUNTS
+from softqd.experiment.run_folder import RunFolder
 from softqd.experiment.words import label_of
 from softqd.metrics import METRICS, against_best, seeds_needed, summarize
 
 SCHEMA = 1
+FILE_NAME = "comparison.json"
 # What is compared: more is better for all of them.
 COMPARED = tuple(name for name in METRICS if not name.endswith("_stderr"))
 _VALUES = (*COMPARED, *COUNTS, "iterations", "seconds")
+
+_VALUE = (FINITE, None)
+_SUMMARY = {
+    "num": COUNT,
+    "mean": FINITE,
+    **dict.fromkeys(("stderr", "low", "high", "p"), _VALUE),
+}
+_TABLE = {
+    "best": str,
+    "not_worse": [str],
+    "kruskal_p": _VALUE,
+    "algorithms": {"...": _SUMMARY},
+}
+_ENTRY = {
+    "settings": {"...": PLAIN},
+    "seeds": [COUNT],
+    "values": {**{name: [_VALUE] for name in _VALUES}, "...": [_VALUE]},
+    "failures": {"...": str},
+    "versions": [str],
+}
+_COMPARISON = {
+    "problem": {"name?": str, "...": PLAIN},
+    "evaluations": COUNT,
+    "algorithms": {"...": _ENTRY},
+    "statistics": dict.fromkeys(COMPARED, (_TABLE, None)),
+    "notes": {"...": str},
+    "warnings": [str],
+    "quality_level?": FINITE,
+}
 
 
 @dataclass(frozen=True)
@@ -105,22 +149,31 @@ class Comparison:
         )
 
     def save(self, directory: str | Path) -> Path:
-        """Write ``comparison.json`` and ``comparison.csv``, replacing older ones."""
+        """Write ``comparison.json`` and ``comparison.csv``, replacing older ones.
+
+        Raises:
+            InUseError: If a process writes to the folder.
+        """
         directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, allow_nan=False)
-        write_whole(directory / "comparison.json", text + "\n")
-        with open(directory / "comparison.csv", "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["algorithm", "seed", *_VALUES, "error"])
-            for name, entry in self.algorithms.items():
-                columns = [entry.values[value] for value in _VALUES]
-                for seed, *row in zip(entry.seeds, *columns, strict=True):
-                    writer.writerow([name, seed, *row, ""])
-                blank = [""] * len(_VALUES)
-                for seed, error in entry.failures.items():
-                    writer.writerow([name, seed, *blank, error])
+        with locked(directory):
+            self.write(directory)
         return directory
+
+    def write(self, directory: Path) -> None:
+        """Write the files into a folder that the caller holds."""
+        text = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, allow_nan=False)
+        write_whole(directory / FILE_NAME, text + "\n")
+        table = io.StringIO(newline="")
+        writer = csv.writer(table)
+        writer.writerow(["algorithm", "seed", *_VALUES, "error"])
+        for name, entry in self.algorithms.items():
+            columns = [entry.values[value] for value in _VALUES]
+            for seed, *row in zip(entry.seeds, *columns, strict=True):
+                writer.writerow([name, seed, *row, ""])
+            blank = [""] * len(_VALUES)
+            for seed, error in entry.failures.items():
+                writer.writerow([name, seed, *blank, error])
+        write_whole(directory / "comparison.csv", table.getvalue())
 
 
 def load_comparison(directory: str | Path) -> Comparison:
@@ -131,40 +184,64 @@ def load_comparison(directory: str | Path) -> Comparison:
         FileNotFoundError: If there is none.
     """
     path = Path(directory)
-    path = path / "comparison.json" if path.is_dir() else path
-    try:
-        data = json.loads(path.read_text())
-        if data.pop("schema", None) != SCHEMA:
-            raise ValueError(f"its schema is not {SCHEMA}")
-        entries = data.pop("algorithms")
-        for entry in entries.values():
-            entry["failures"] = {int(k): v for k, v in entry["failures"].items()}
-        algorithms = {name: Entry(**entry) for name, entry in entries.items()}
-        return Comparison(algorithms=algorithms, **data)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(
-            f"{path} is not a comparison of this version ({error}); run 'softqd "
-            "compare' with the same --out again"
-        ) from None
+    path = path / FILE_NAME if path.is_dir() else path
+    if not path.exists():
+        raise FileNotFoundError(f"there is no comparison {path}")
+    data = read_found(path, _COMPARISON, "compare")
+    entries = data.pop("algorithms")
+    algorithms = {name: _entry(path, name, data) for name, data in entries.items()}
+    for metric, table in data["statistics"].items():
+        rows = table["algorithms"] if table else {}
+        if table and not {table["best"]} <= set(rows) <= set(algorithms):
+            raise file_error(path, f"statistics.{metric} names unknown algorithms")
+    return Comparison(algorithms=algorithms, **data)
+
+
+def read_found(path: Path, wanted: dict[str, Any], command: str) -> dict[str, Any]:
+    """What a command wrote as JSON, without the number of its schema.
+
+    Raises:
+        FileError: If it is of another schema, or something else than wanted.
+    """
+    data = read_json(path, {"schema": PLAIN, "...": ANY})
+    if data.pop("schema") != SCHEMA:
+        raise file_error(
+            path,
+            f"is not of this version; run 'softqd {command}' with the same --out again",
+        )
+    check(path, data, wanted)
+    return data
+
+
+def _entry(path: Path, name: str, data: dict[str, Any]) -> Entry:
+    """An entry whose parts fit each other."""
+    failures = data["failures"]
+    if not NAME.accepts(name):  # it is the name of a folder
+        what = f"must be {NAME.words}"
+    elif not all(map(str.isdecimal, failures)):
+        what = "must have seeds as the keys of failures"
+    elif {len(data["values"][value]) for value in _VALUES} != {len(data["seeds"])}:
+        what = "must have one value of everything for each seed"
+    else:
+        return Entry(**{**data, "failures": {int(k): v for k, v in failures.items()}})
+    raise file_error(path, f"algorithms: {shown(name)} {what}")
 
 
 def entry_of(
-    folders: dict[int, Path], settings: dict[str, Any], failures: dict[int, str]
+    runs: dict[int, RunFolder], settings: dict[str, Any], failures: dict[int, str]
 ) -> tuple[Entry, dict[str, str]]:
-    """Read the finished run folders of one algorithm; also the metrics' notes."""
+    """The numbers of the finished runs of one algorithm; also the metrics' notes."""
     values: dict[str, list[float | None]] = {name: [] for name in _VALUES}
     notes: dict[str, str] = {}
     versions: dict[str, None] = {}
-    for folder in folders.values():
-        metrics = read_json(folder / "metrics.json")
-        with open(folder / "history.csv", newline="") as file:
-            metrics["iterations"] = int(list(csv.DictReader(file))[-1]["iteration"])
+    for run in runs.values():
+        last = {"iterations": int(run.history["iteration"][-1])}
         for name in _VALUES:
-            values[name].append(_finite(metrics.get(name)))
-        notes |= metrics.get("notes", {})
-        found = read_json(folder / "result.json").get("versions", {})
+            values[name].append(_finite((run.metrics | last).get(name)))
+        notes |= run.metrics.get("notes", {})
+        found = run.versions
         versions[", ".join(f"{k} {found.get(k)}" for k in ("softqd", "jax"))] = None
-    return Entry(settings, list(folders), values, failures, list(versions)), notes
+    return Entry(settings, list(runs), values, failures, list(versions)), notes
 
 
 def conclude(

@@ -19,17 +19,23 @@ import numpy as np
 
 from softqd.experiment.checkpoint import CheckpointError
 from softqd.experiment.drive import Course, Limits
-from softqd.experiment.folder import finish_folder, identity, read_json, write_whole
+from softqd.experiment.files.schema import COUNT, PLAIN, read_json
+from softqd.experiment.files.whole import write_whole
+from softqd.experiment.folder import finish_folder, identity
 from softqd.experiment.many.measure import curve_values, measure_all
 from softqd.experiment.many.plan import Method, folder_of
 from softqd.experiment.many.stack import stack
 from softqd.experiment.program import Lanes
 from softqd.experiment.result import Result, versions
 from softqd.experiment.run import run_lanes
+from softqd.experiment.run_folder import RunFolder
 from softqd.types import Problem
 
 _ERROR_FILE = "error.txt"
 LANES_FILE = "lanes.json"
+_TABLE = {"...": PLAIN}
+_METHOD = {"name": str, "problem": _TABLE, "algorithm": _TABLE, "run": _TABLE}
+_LANES = {"methods": [{**_METHOD, "...": PLAIN}], "seeds": [COUNT], "versions": _TABLE}
 # Seconds; the archives of ten seeds take gigabytes and some seconds to write.
 _CHECKPOINT_EVERY = 30.0
 
@@ -84,14 +90,14 @@ class Group(NamedTuple):
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a run folder is complete: its metrics are written last."""
-    return (folder / "metrics.json").exists()
+    """Whether a run folder is complete: no file is missing or empty."""
+    return RunFolder(folder).is_finished
 
 
 def unfinished(out: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Folders of groups that were interrupted, and what they say of their lanes."""
     for path in sorted((out / "unfinished").glob(f"*/{LANES_FILE}")):
-        yield path.parent, read_json(path)
+        yield path.parent, read_json(path, _LANES)
 
 
 def groups_of(
@@ -159,7 +165,6 @@ def run_group(out: Path, group: Group, emit: Emit) -> None:
 
 def _run_together(out: Path, group: Group, emit: Emit) -> None:
     checkpoint = checkpoint_of(out, group)
-    checkpoint.mkdir(parents=True, exist_ok=True)
     # For whoever continues: what these lanes are run with.
     text = json.dumps({**group.lanes(), "versions": versions()})
     write_whole(checkpoint / LANES_FILE, text)
@@ -272,6 +277,4 @@ def fail(out: Path, method: Method, seed: int, error: Exception, emit: Emit) -> 
     message = str(error) or repr(error)
     emit(Event(method.name, [seed], 1.0, message))
     with suppress(OSError):  # a full disk may be the reason
-        folder = folder_of(out, method, seed)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / _ERROR_FILE).write_text(message + "\n")
+        write_whole(folder_of(out, method, seed) / _ERROR_FILE, message + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import jax
 from softqd.experiment import config as configs
 from softqd.experiment.config import Config, ConfigError
 from softqd.experiment.result import plain_settings
+from softqd.experiment.same import first_difference
 from softqd.ops.names import unknown_message
 from softqd.ops.outside import NoGradientError
 from softqd.types import Algorithm, Problem, lift_arrays
@@ -414,41 +414,23 @@ def _limited(method: Method, cost: Cost | None, budget: int) -> Method:
 
 
 def refuse_other(
-    folder: Path, config: Config, tables: dict[str, list[str] | None]
+    folder: Path, saved: Config, config: Config, tables: dict[str, list[str] | None]
 ) -> None:
     """Refuse a run whose settings in some tables, or keys of them, are others.
 
     Raises:
         ConfigError: Naming the folder, the setting and both values.
     """
-    try:
-        saved = tomllib.loads((folder / "config.toml").read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{folder}/config.toml cannot be read ({error}); remove the folder to run "
-            "it again"
-        ) from None
-    refuse_other_settings(folder, saved, config, tables)
-
-
-def refuse_other_settings(
-    folder: Path, saved: Config, config: Config, tables: dict[str, list[str] | None]
-) -> None:
-    """As `refuse_other`, where the settings have been read.
-
-    Raises:
-        ConfigError: Naming the folder, the setting and both values.
-    """
     for table, keys in tables.items():
         before, now = saved.get(table, {}), config[table]
-        for key in keys or sorted(before | now, key=lambda k: (k != "name", k)):
-            if before.get(key) != now.get(key):
-                version = saved.get("versions", {}).get("softqd", "unknown")
-                raise ConfigError(
-                    f"{folder} holds a run of softqd {version} with {table} "
-                    f"{key}={before.get(key)!r}, this comparison has "
-                    f"{now.get(key)!r}; use the same, or another folder"
-                )
+        sides = ({k: side.get(k) for k in keys or side} for side in (before, now))
+        if found := first_difference(*sides):
+            version = saved.get("versions", {}).get("softqd", "unknown")
+            raise ConfigError(
+                f"{folder} holds a run of softqd {version} with {table} "
+                f"{found.place}={found.before!r}, this comparison has {found.now!r}; "
+                "use the same, or another folder"
+            )
 
 
 def folder_of(out: Path, method: Method, seed: int) -> Path:

@@ -6,7 +6,6 @@ a comparison takes the settings of the algorithm from it.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,11 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from softqd.experiment.config import Config, ConfigError
-from softqd.experiment.folder import write_whole
+from softqd.experiment.files.schema import PLAIN, FileError, read_toml
+from softqd.experiment.files.whole import write_whole
+from softqd.experiment.same import first_difference
+
+_NAMED = {"name": str, "...": PLAIN}
 
 
 class PresetFile(NamedTuple):
@@ -45,16 +48,12 @@ class PresetFile(NamedTuple):
         Raises:
             ConfigError: Naming the first difference.
         """
-        keys = sorted(self.problem | problem, key=lambda k: (k != "name", k))
-        for key in keys:
-            before, now = self.problem.get(key), problem.get(key)
-            if before != now:
-                name = self.algorithm["name"]
-                raise ConfigError(
-                    f"preset {self.path} was tuned with problem {key}={before!r}, this "
-                    f"one has {now!r}; use the same problem, or give its settings with "
-                    f"--set {name}.NAME=VALUE"
-                )
+        if found := first_difference(self.problem, problem):
+            raise ConfigError(
+                f"preset {self.path} was tuned with problem {found.place}="
+                f"{found.before!r}, this one has {found.now!r}; use the same problem, "
+                f"or give its settings with --set {self.algorithm['name']}.NAME=VALUE"
+            )
 
 
 def read_presets(paths: Sequence[str | Path]) -> list[PresetFile]:
@@ -83,16 +82,14 @@ def read_preset(path: str | Path) -> PresetFile:
     """
     path = Path(path)
     try:
-        tables = tomllib.loads(path.read_text())
-        found = PresetFile(path, tables["problem"], tables["algorithm"])
-        if not isinstance(found.algorithm["name"], str):
-            raise TypeError("algorithm.name")
-    except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        tables = read_toml(path, {"problem": _NAMED, "algorithm": _NAMED, "...": PLAIN})
+    except FileError as error:
+        reason = str(error).removeprefix(str(path)).strip(": ")
         raise ConfigError(
-            f"preset {path} cannot be used ({error}); give a file that 'softqd sweep' "
-            "wrote, with tables [problem] and [algorithm]"
+            f"preset {path} cannot be used ({reason}); give a file that 'softqd sweep' "
+            "wrote"
         ) from None
-    return found
+    return PresetFile(path, tables["problem"], tables["algorithm"])
 
 
 def write_preset(path: Path, config: Config, about: Sequence[str]) -> None:

@@ -18,9 +18,22 @@ from typing import Any
 import numpy as np
 
 from softqd.experiment.config import Config
-from softqd.experiment.folder import write_whole
+from softqd.experiment.files.lock import locked
+from softqd.experiment.files.schema import (
+    PLAIN,
+    Kind,
+    file_error,
+)
+from softqd.experiment.files.whole import write_whole
 from softqd.experiment.many.compare import Experiment
-from softqd.experiment.many.comparison import COMPARED, Comparison, load_comparison
+from softqd.experiment.many.comparison import (
+    COMPARED,
+    SCHEMA,
+    Comparison,
+    load_comparison,
+    read_found,
+)
+from softqd.experiment.many.comparison import FILE_NAME as COMPARISON
 from softqd.experiment.many.grid import (
     Grid,
     check_grid,
@@ -42,8 +55,17 @@ from softqd.ops.checks import check_count
 from softqd.ops.names import lookup
 from softqd.types import Problem
 
-SCHEMA = 1
+FILE_NAME = "sweep.json"
 PRESET_FILE = "preset.toml"
+_SWEEP = {
+    "algorithm": str,
+    "metric": Kind(f"one of {', '.join(COMPARED)}", COMPARED.__contains__),
+    "grid": {"...": [PLAIN]},
+    "points": {"...": {"...": PLAIN}},
+    "best": str,
+    "config": {"...": PLAIN},
+    "warnings": [str],
+}
 
 
 @dataclass(frozen=True)
@@ -71,11 +93,22 @@ class Sweep:
     warnings: list[str]
 
     def save(self, directory: str | Path) -> Path:
-        """Write ``sweep.json``, ``preset.toml`` and the files of the comparison."""
-        directory = self.comparison.save(directory)
+        """Write ``sweep.json``, ``preset.toml`` and the files of the comparison.
+
+        Raises:
+            InUseError: If a process writes to the folder.
+        """
+        directory = Path(directory)
+        with locked(directory):
+            self.write(directory)
+        return directory
+
+    def write(self, directory: Path) -> None:
+        """Write the files into a folder that the caller holds."""
+        self.comparison.write(directory)
         data = {k: v for k, v in asdict(self).items() if k != "comparison"}
         text = json.dumps({"schema": SCHEMA, **data}, indent=1, allow_nan=False)
-        write_whole(directory / "sweep.json", text + "\n")
+        write_whole(directory / FILE_NAME, text + "\n")
         seeds = len(self.comparison.algorithms[self.best].seeds)
         about = [
             f"{self.algorithm} tuned by softqd sweep: the best of {len(self.points)} "
@@ -83,7 +116,6 @@ class Sweep:
             *(f"Grid: {name} = {values}" for name, values in self.grid.items()),
         ]
         write_preset(directory / PRESET_FILE, self.config, about)
-        return directory
 
 
 def load_sweep(directory: str | Path) -> Sweep:
@@ -93,17 +125,23 @@ def load_sweep(directory: str | Path) -> Sweep:
         ValueError: If it is not a sweep of this schema.
         FileNotFoundError: If there is none.
     """
-    path = Path(directory) / "sweep.json"
-    try:
-        data = json.loads(path.read_text())
-        if data.pop("schema", None) != SCHEMA:
-            raise ValueError(f"its schema is not {SCHEMA}")
-        return Sweep(comparison=load_comparison(path.parent), **data)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"{path} is not a sweep of this version ({error}); run 'softqd sweep' with "
-            "the same --out again"
-        ) from None
+    path = Path(directory)
+    if not (path / FILE_NAME).exists():
+        raise FileNotFoundError(f"there is no sweep {path / FILE_NAME}")
+    return sweep_of(path)
+
+
+def sweep_of(directory: Path, comparison: Comparison | None = None) -> Sweep:
+    """`load_sweep`, where the comparison of its settings may have been read."""
+    path = directory / FILE_NAME
+    data = read_found(path, _SWEEP, "sweep")
+    comparison = comparison or load_comparison(directory)
+    labels, settings = set(comparison.algorithms), set(data["grid"])
+    if data["best"] not in labels or set(data["points"]) != labels:
+        raise file_error(path, f"points must be the algorithms of {COMPARISON}")
+    if any(set(point) != settings for point in data["points"].values()):
+        raise file_error(path, "points must have the settings of grid")
+    return Sweep(comparison=comparison, **data)
 
 
 def sweep(
@@ -168,14 +206,14 @@ def sweep(
     ready, methods = grid_methods(problem, algorithm, points, settings, iterations)
     budget, methods = with_budgets(methods, evaluations, _kind_of)
     place = tempfile.TemporaryDirectory() if out is None else nullcontext(str(out))
-    with place as folder:
+    with place as folder, locked(Path(folder)):
         experiment = Experiment(Path(folder), ready, methods, wanted)
         experiment.check_folder()
         experiment.run(jobs, progress, is_grid=True)
         comparison = experiment.conclude(budget, "settings")
         found = _conclude(name, metric, values, points, methods, comparison)
         if out is not None:
-            found.save(out)
+            found.write(Path(out))
     return found
 
 
