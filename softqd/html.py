@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 WIDTH, HEIGHT, _MARGIN = 220, 150, 6
 # More dots would make files of notebooks large.
-_MOST_DOTS = 400
+_MOST_DOTS, _MOST_BEHAVIORS = 400, 4
 # Viridis at five places, from low to high.
 _COLORS = np.array(
     [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]]
@@ -66,6 +66,30 @@ def card(
         f"<div><b>{escape(title)}</b><div style='display:flex;gap:1.5em'>"
         f"<table>{cells}</table>{picture}</div>{code}</div>"
     )
+
+
+def rows_of(population: Any) -> dict[str, str]:
+    """What is said of a population: how many, and how far they reach."""
+    quality, behavior = _occupied(population)
+    names = [f"behavior {i + 1}" for i in range(behavior.shape[1])][:_MOST_BEHAVIORS]
+    spans = {name: span(b) for name, b in zip(names, behavior.T, strict=False)}
+    count = {"solutions": f"{len(quality):,}", "quality": span(quality)}
+    more = behavior.shape[1] - len(names)
+    return {**count, **spans, **({"more behaviors": str(more)} if more else {})}
+
+
+def picture_of(population: Any) -> str:
+    """The first two behaviors of a population, or one and the quality."""
+    quality, behavior = _occupied(population)
+    columns = np.column_stack([behavior, quality])[:, :2]
+    up = "behavior 2" if behavior.shape[1] > 1 else "quality"
+    return dots(columns, quality, f"behavior 1, {up} upwards; color: quality")
+
+
+def _occupied(population: Any) -> tuple[np.ndarray, np.ndarray]:
+    arrays = population.quality, population.behavior, population.occupied
+    quality, behavior, occupied = map(np.asarray, arrays)
+    return quality[occupied].astype(float), behavior[occupied].astype(float)
 
 
 def dots(

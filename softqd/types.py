@@ -66,42 +66,12 @@ class Population:
         if not all(map(_is_known, arrays)):  # within a transformation of JAX
             shapes = ", ".join(str(getattr(x, "shape", x)) for x in arrays)
             return f"Population(shapes {shapes})"
-        return f"Population({self._words()})"
-
-    def _words(self) -> str:
-        if not len(self):
-            return "no solution"
-        quality = html.span(np.asarray(self.quality)[np.asarray(self.occupied)])
-        dim = self.behavior.shape[-1]
-        count = f"{len(self):,} solution{'s' * (len(self) > 1)}"
-        return f"{count}, {dim} behavior{'s' * (dim > 1)}, quality {quality}"
+        rows = ", ".join(f"{k} {v}" for k, v in html.rows_of(self).items())
+        return f"Population({rows})"
 
     def _repr_html_(self) -> str:
-        return html.card(
-            "Population",
-            self.numbers(),
-            self.picture(),
-            ["softqd.select(population, 20)", "softqd.plot.scatter(population)"],
-        )
-
-    def numbers(self) -> dict[str, str]:
-        """What notebooks show of it, by name."""
-        kept = np.asarray(self.occupied)
-        behavior = np.asarray(self.behavior)[kept]
-        spans = {f"behavior {i + 1}": html.span(b) for i, b in enumerate(behavior.T)}
-        shown = dict(list(spans.items())[:4])
-        quality = html.span(np.asarray(self.quality)[kept])
-        return {"solutions": f"{len(self):,}", "quality": quality, **shown}
-
-    def picture(self) -> str:
-        """The first two behaviors, or one and the quality, as a small SVG."""
-        kept = np.asarray(self.occupied)
-        quality, behavior = (
-            np.asarray(x, float)[kept] for x in (self.quality, self.behavior)
-        )
-        columns = np.column_stack([behavior, quality])[:, :2]
-        names = ["behavior 1", "behavior 2" if behavior.shape[1] > 1 else "quality"]
-        return html.dots(columns, quality, f"{names[0]}, {names[1]} up; color: quality")
+        then = ["softqd.select(population, 20)", "softqd.plot.scatter(population)"]
+        return html.card("Population", html.rows_of(self), html.picture_of(self), then)
 
     def __iter__(self) -> Iterator[Population]:
         kept = self.compact()
@@ -549,7 +519,7 @@ def check_leaves(what: str, solution: PyTree) -> None:
         ValueError: Naming the first such leaf.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(solution):
-        if not (hasattr(leaf, "dtype") or isinstance(leaf, (bool, int, float, list))):
+        if not (hasattr(leaf, "dtype") or isinstance(leaf, (bool, int, float))):
             raise ValueError(
                 f"{what} with a leaf that is no array, {jax.tree_util.keystr(path)} = "
                 f"{leaf!r:.40}. Leave it out; with equinox, params, static = "

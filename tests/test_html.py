@@ -31,10 +31,15 @@ def population(n=3, d=2, occupied=None):
 
 
 def test_a_population_in_a_line_and_as_a_card():
-    assert repr(population()) == "Population(3 solutions, 2 behaviors, quality 0 to 2)"
-    assert repr(population(1, 1)).startswith("Population(1 solution, 1 behavior, qual")
+    behavior = np.array([[0.25, 0.5], [0.75, 0.5], [0.5, 0.5]])
+    some = dataclasses.replace(population(), behavior=behavior)
+    assert repr(some) == (
+        "Population(solutions 3, quality 0 to 2, behavior 1 0.25 to 0.75, "
+        "behavior 2 0.5 to 0.5)"
+    )
     empty = population(2, occupied=np.zeros(2, bool))
-    assert repr(empty) == "Population(no solution)"
+    assert repr(empty).startswith("Population(solutions 0, quality none, ")
+    assert len(repr(population(5000, 40))) < 200
     for each in (population(), population(2, 1), population(5000, 40), empty):
         shown = each._repr_html_()
         assert f"{len(each):,}" in words(shown)

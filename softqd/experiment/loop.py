@@ -336,10 +336,8 @@ class Loop:
             return
         row: dict[str, Any] = {"iteration": ledger.iteration, **ledger.counts}
         row["seconds"] = ledger.seconds
-        places, problem = (
-            self.program.places(self.state),
-            self.program.algorithm.problem,
-        )
+        places = self.program.places(self.state)
+        problem = self.program.algorithm.problem
         for name, best in (("mean_quality", np.mean), ("max_quality", np.max)):
             row[name] = [float(best(q)) if q.size else math.nan for q, _ in places]
         row["clipped_behaviors"] = [num_outside(problem, b) for _, b in places]

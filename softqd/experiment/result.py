@@ -79,7 +79,7 @@ class Result:
             'result.save("runs/mine")',
         ]
         return html.card(
-            self._title(), self._numbers(), self.population.picture(), then
+            self._title(), self._numbers(), html.picture_of(self.population), then
         )
 
     def _title(self) -> str:
@@ -95,7 +95,7 @@ class Result:
             if len(self.history.get(name, ()))
         }
         seconds = {"seconds": html.number(self.timings["run"])} if self.timings else {}
-        return {**self.population.numbers(), **counts, **seconds}
+        return {**html.rows_of(self.population), **counts, **seconds}
 
     def save(self, directory: str | Path) -> Path:
         """Write a run folder, as ``softqd run`` does, but for its figures.
