@@ -192,6 +192,16 @@ def test_algorithms_that_need_gradients_say_so_at_once(dns):
         AskTell(softqd.ga_me(dns.problem, cells=4, batch_size=2)).ask()
 
 
+def test_noise_is_the_users(bowl):
+    """Of a problem that takes a key, solutions alone are asked for."""
+    noisy = lambda x, key: (x.sum() + jax.random.normal(key), x[:2])  # noqa: E731
+    problem = softqd.Problem(noisy, bowl.sample)
+    loop = AskTell(softqd.dns(problem, population_size=4, batch_size=4))
+    assert loop.ask().shape == (4, 6)
+    loop.tell(np.ones(4), np.ones((4, 2)))
+    assert loop.result().population.quality.tolist() == [1.0] * 4
+
+
 def test_hidden_problems_are_named(bowl):
     algorithm = softqd.dns(bowl)
     hidden = algorithm._replace(step=lambda state: algorithm.step(state))

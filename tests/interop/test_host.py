@@ -1,6 +1,9 @@
 """Problems in plain Python: here, in threads, in processes that die or hang."""
 
 import functools
+import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -216,6 +219,45 @@ def test_wrong_arguments_are_said(settings, match):
 def test_samples_are_arrays_of_numbers():
     with pytest.raises(ValueError, match=r"floating point arrays .* got \['int64'\]"):
         problem(simulators.bowl, lambda rng: rng.integers(3, size=2))
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np, softqd
+
+def evaluate(x):
+    with open("paid", "a") as file:
+        file.write(f"{x[0]}\\n")
+        paid = file.tell()
+    if paid > 250 and not os.path.exists("killed"):
+        open("killed", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 10.0 - float(np.sum(x**2)), np.tanh(x[:2])
+
+problem = softqd.interop.host.problem(
+    evaluate, lambda rng: rng.normal(size=6), ((-1, -1), (1, 1)))
+algorithm = softqd.dns(problem, population_size=8, batch_size=8)
+result = softqd.run(
+    algorithm, num_iterations=4, checkpoint_dir=sys.argv[1], resume=True)
+result.save("result")
+"""
+
+
+@pytest.mark.slow
+def test_what_was_paid_for_survives_a_kill(tmp_path):
+    found = []
+    for name in ("straight", "killed"):
+        folder = tmp_path / name
+        folder.mkdir()
+        if name == "straight":
+            (folder / "killed").touch()
+        for status in [0] if name == "straight" else [-signal.SIGKILL, 0]:
+            command = [sys.executable, "-c", KILLED, "checkpoint"]
+            assert subprocess.run(command, cwd=folder).returncode == status
+        found.append(softqd.load(folder / "result").population)
+    assert_same(*found)
+    paid = (tmp_path / "killed" / "paid").read_text().splitlines()
+    assert len(paid) == 40 + 1  # the one under way when the process was killed
 
 
 @pytest.fixture(scope="module")
