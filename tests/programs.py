@@ -36,7 +36,7 @@ def _quick_flags() -> str:
 
 def _is_known(flag: str) -> bool:
     # Later ones still spell it, but refuse it.
-    if importlib.metadata.version("jaxlib").split(".")[:2] >= ["0", "11"]:
+    if int(importlib.metadata.version("jaxlib").split(".")[1]) >= 11:
         return False
     libraries = Path(importlib.util.find_spec("jaxlib").origin).parent.glob("*.so")
     return any(_contains(library, flag.encode()) for library in libraries)

@@ -107,10 +107,9 @@ def no_pickle(path: Path) -> str:
     return str(
         file_error(
             path,
-            "holds pickled objects, which are never loaded; convert it where it was "
-            'made: archive.data(return_type="pandas").to_csv("archive.csv") in pyribs, '
-            'np.savez("repertoire.npz", genotypes=..., fitnesses=..., descriptors=...) '
-            "in QDax",
+            "holds pickled objects, which are never loaded; where it was made, in "
+            'pyribs: archive.data(return_type="pandas").to_csv("archive.csv"), in '
+            'QDax: np.savez("repertoire.npz", genotypes=..., ...)',
         )
     )
 
