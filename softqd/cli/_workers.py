@@ -45,7 +45,9 @@ def working(
 
 def _client(address: str):
     try:
-        from distributed import Client
+        from distributed import (  # pyright: ignore[reportMissingImports] (an extra)
+            Client,
+        )
     except ImportError:
         raise UsageError(
             "--dask needs Dask: pip install 'softqd[dask]', or use --workers"

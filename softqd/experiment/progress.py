@@ -110,7 +110,11 @@ class _Notebook:
     """A bar in HTML, drawn again in its place."""
 
     def __init__(self):
-        from IPython.display import HTML, display  # a notebook has it
+        # A notebook has it.
+        from IPython.display import (  # pyright: ignore[reportMissingImports]
+            HTML,
+            display,
+        )
 
         self._picture: Any = HTML
         self._handle: Any = display(HTML(""), display_id=True)

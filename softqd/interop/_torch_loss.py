@@ -13,8 +13,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import torch  # pyright: ignore[reportMissingImports] (an extra)
-from torch import Tensor  # pyright: ignore[reportMissingImports]
+import torch
+from torch import Tensor
 
 from softqd.algorithms._bandwidth import (
     ANNEALING,
