@@ -40,7 +40,7 @@ parity: $(VENV)/.parity
 # Comparisons with PyTorch, and of CLIP with transformers on random weights; one process,
 # as importing them takes longer than the tests.
 torch-parity: $(VENV)/.torch
-	$(BIN)/pyright --pythonpath $(BIN)/python softqd/interop/_torch_*.py
+	$(BIN)/pyright --pythonpath $(BIN)/python -p tests/typing/torch.json
 	$(BIN)/python -m pytest -m torch_parity tests/parity
 
 # The report page in Debian's chromium (apt-get install chromium chromium-driver).
