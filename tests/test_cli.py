@@ -350,7 +350,7 @@ def write_bad_file(folder, kind):
         return path, "behavior must be finite; row 0 is [-inf -inf]"
     if kind == "pickle":
         (folder / "p.pkl").write_bytes(pickle.dumps((quality, behavior)))
-        return folder / "p.pkl", "convert it where it was made: archive.data("
+        return folder / "p.pkl", "where it was made, in pyribs: archive.data("
     path, text = folder / "p.csv", "fitness,measures_0,measures_1\n"
     if kind == "empty csv":
         text, message = "", "is empty"
