@@ -28,6 +28,8 @@ from softqd.experiment.files.schema import (
 from softqd.experiment.same import first_difference
 
 FORMAT = "softqd-checkpoint-3"
+# The older one has no units: they are found when a run goes on.
+_READ = ("softqd-checkpoint-2", FORMAT)
 FILE_NAME = "state.npz"
 _META = "meta"
 _WANTED = {
@@ -104,7 +106,7 @@ def _meta(path: Path, archive: Archive) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise FileError(str(error)) from None
     check(path, meta, _WANTED)
-    if meta["format"] != FORMAT:
+    if meta["format"] not in _READ:
         raise CheckpointError(
             one_line(
                 f"checkpoint {path} has format {shown(meta['format'])}, expected "

@@ -94,6 +94,8 @@ class Ledger:
         Raises:
             CheckpointError: If it was not.
         """
+        num_lanes = len(data["identity"]["seeds"])
+        data = {"units": [None] * num_lanes, **data}
         try:
             check(place, data, {**_LEDGER, "...": PLAIN})
         except FileError as error:
@@ -102,7 +104,6 @@ class Ledger:
         ledger = cls(**{name: data[name] for name in names})
         ledger.failures = {int(k): v for k, v in ledger.failures.items()}
         columns = list(ledger.history.values())
-        num_lanes = len(data["identity"]["seeds"])
         lanes = [*ledger.counts.values(), ledger.levels, ledger.units]
         lanes += [v for column in columns for v in column if isinstance(v, list)]
         rows = {len(column) for column in columns}
@@ -189,6 +190,7 @@ class Loop:
             state, meta = checkpoint.load(resume_from, template, self.identity())
             self.ledger = Ledger.from_json(meta, resume_from / checkpoint.FILE_NAME)
             program.compile(state)
+            self._find_measures(state)
         else:
             state = self.begun(program.begin(solutions), spent_before)
         self.head_for(state, num_iterations, max_evaluations)
