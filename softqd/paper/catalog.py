@@ -156,8 +156,8 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         "Wall-clock time",
         "The table of run times. Ours are the seconds of all seeds, on Linear "
         "Projection advancing together, compilation not counted; the paper's the "
-        "minutes of one run, on another GPU. On Image Composition DNS, DNS-G, GA-ME and "
-        "Sep-CMA-MAE shared the card, four runs at a time: alone they are faster.",
+        "minutes of one run, on another GPU. On Image Composition DNS, DNS-G, GA-ME "
+        "and Sep-CMA-MAE shared the card, four runs at a time: alone they are faster.",
         tuple(case._replace(paper={}) for case in (*_LP, *_IC)),
         (),
         ("lp_under_a_minute",),
