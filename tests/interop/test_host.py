@@ -273,10 +273,10 @@ class TestProcesses:
         assert_same(found.population, straight.population)
 
     def test_an_error_has_the_workers_traceback(self, pool, tmp_path):
+        raises = functools.partial(simulators.raises_at, SOLUTIONS[3])
+        failing = make(raises, executor=pool, name="bowl")
         error = check_failure(
-            make(simulators.raises, executor=pool),
-            "ZeroDivisionError: no wind",
-            tmp_path,
+            failing, "ZeroDivisionError: no wind", tmp_path, SOLUTIONS[3]
         )
         assert "in raises" in str(error.__cause__.__cause__)
 
