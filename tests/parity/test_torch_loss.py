@@ -2,8 +2,6 @@
 
 import doctest
 import math
-import re
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +20,6 @@ from softqd.interop import _torch_loss  # noqa: E402
 from softqd.interop.torch import SquadLoss  # noqa: E402
 
 pytestmark = pytest.mark.torch_parity
-PAGE = Path(__file__).parents[2] / "docs" / "pytorch.md"
 N, D, K, STEPS = 60, 3, 8, 50
 
 
@@ -240,12 +237,3 @@ def test_a_population_spreads_and_keeps_its_quality():
 
 def test_doctests():
     assert doctest.testmod(_torch_loss).failed == 0
-
-
-def test_code_of_the_page_runs(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, str(PAGE), "exec"), names)

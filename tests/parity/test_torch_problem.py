@@ -226,11 +226,13 @@ def test_asked_solutions_are_tensors():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few seeds
-def test_code_blocks_of_the_page_run():
+def test_code_blocks_of_the_page_run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     page = Path(__file__).parents[2] / "docs" / "pytorch.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
-    assert len(blocks) == 3
+    assert blocks
     namespace = {}
     for block in blocks:
         exec(compile(block, str(page), "exec"), namespace)
     assert isinstance(namespace["best"].solutions, torch.Tensor)
+    assert isinstance(namespace["loss"], softqd.interop.torch.SquadLoss)
