@@ -83,6 +83,8 @@ def test_from_the_command_line(cluster, client, tmp_path, capsys):
     assert "no Dask scheduler answers" in capsys.readouterr().err
 
 
+# Whatever else listens where Dask shows its dashboard: it takes another port.
+@pytest.mark.filterwarnings("ignore:Port 8787 is already in use:UserWarning")
 def test_the_block_of_the_page_runs():
     page = Path(__file__).parents[2] / "docs" / "simulators.md"
     first, block = (
