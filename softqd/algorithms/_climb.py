@@ -51,9 +51,6 @@ def climb(
 ) -> Climbed:
     """Evaluate solutions where a step led, and take their gradients.
 
-    Batches follow one another: each meets those before it where they are now, and those
-    after it where the step left from.
-
     Args:
         problem: The problem.
         standing: From where the step was taken.
@@ -67,45 +64,33 @@ def climb(
     to_z = coordinates(problem, before.behavior)
     root = safe_sqrt(before.quality - level)
     mean_root = jnp.where(root.max() > 0, root.mean(), 1.0)
-
-    def update(cache, start, size):
-        all_z, all_root = cache
-        rows = start + jnp.arange(size)
-        some, old, leave = jax.tree.map(
-            lambda x: jax.lax.dynamic_slice_in_dim(x, start, size),
-            (solutions, before, direction),
-        )
-        one_key = jax.random.fold_in(key, start) if problem.is_stochastic else None
-        found, z, pullback = evaluation.evaluate_with_vjp(problem, some, one_key, to_z)
-        is_sound = rows_finite(found)
-        quality = jnp.where(is_sound, found.quality, old.quality)
-        behavior = jnp.where(is_sound[:, None], found.behavior, old.behavior)
-        z = jnp.where(is_sound[:, None], z, to_z(old.behavior))
-        light = jnp.maximum(quality - level, 0.0)
-        all_z, all_root = (
-            jax.lax.dynamic_update_slice_in_dim(all_x, x, start, axis=0)
-            for all_x, x in ((all_z, z), (all_root, safe_sqrt(light)))
-        )
-        widths = jnp.full((size,), gamma_sq)
-        rep = repulsion(z, rows, all_z, all_root, widths, num_neighbors)
-        overlap = rep.overlap / mean_root
-        # Eq. (5) with quality held constant inside the repulsion.
-        push = (2.0 / gamma_sq) * safe_sqrt(light)[:, None] * rep.push
-        crowded = crowding(overlap, num_neighbors) * light
-        push += (crowded / jnp.sqrt(gamma_sq))[:, None] * leave
-        ones = jnp.ones_like(quality)
-        gradient = pullback(ones, push)
-        slope = pullback(ones, jnp.zeros_like(push)) if with_slope else ()
-        is_sound &= rows_finite(gradient)
-        climbed = Climbed(
-            Evaluation(quality, behavior), z, overlap, is_sound, gradient, slope
-        )
-        return (all_z, all_root), climbed
-
-    cache = (to_z(before.behavior), root)
-    _, climbed = evaluation.over_batches(update, cache, len(root), batch_size)
-    gradient = in_units(climbed.gradient, climbed.is_sound)
-    return climbed._replace(gradient=gradient)
+    found, z, pullback = evaluation.evaluate_with_vjp(
+        problem, solutions, key, to_z, batch_size
+    )
+    is_sound = rows_finite(found)
+    quality = jnp.where(is_sound, found.quality, before.quality)
+    behavior = jnp.where(is_sound[:, None], found.behavior, before.behavior)
+    z = jnp.where(is_sound[:, None], z, to_z(before.behavior))
+    light = jnp.maximum(quality - level, 0.0)
+    rows, widths = jnp.arange(len(light)), jnp.full_like(light, gamma_sq)
+    rep = repulsion(z, rows, z, safe_sqrt(light), widths, num_neighbors)
+    overlap = rep.overlap / mean_root
+    # Eq. (5) with quality held constant inside the repulsion.
+    push = (2.0 / gamma_sq) * safe_sqrt(light)[:, None] * rep.push
+    crowded = crowding(overlap, num_neighbors) * light
+    push += (crowded / jnp.sqrt(gamma_sq))[:, None] * direction
+    ones = jnp.ones_like(quality)
+    gradient = pullback(ones, push)
+    slope = pullback(ones, jnp.zeros_like(push)) if with_slope else ()
+    is_sound &= rows_finite(gradient)
+    return Climbed(
+        found=Evaluation(quality, behavior),
+        z=z,
+        overlap=overlap,
+        is_sound=is_sound,
+        gradient=in_units(gradient, is_sound),
+        slope=slope,
+    )
 
 
 def in_units(gradient: PyTree, is_sound: Bool[Array, " n"]) -> PyTree:

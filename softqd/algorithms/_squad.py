@@ -144,8 +144,8 @@ def squad(
         optimizer: An optax optimizer that makes the steps, as they are, also as text,
             'adam(0.05)', or a learning rate of Adam; every solution has its own state.
             None: steps whose length is measured at the start.
-        batch_size: Solutions evaluated at once, for the sake of memory: with fewer than
-            all, the first to be evaluated see their neighbors where they were before.
+        batch_size: Solutions evaluated at once. It limits memory and changes nothing
+            else; with fewer than all, each is evaluated a second time for its gradient.
             None: all.
 
     Returns:

@@ -256,13 +256,18 @@ class AskTell:
         if loop.state is None:
             state = yield from self._program.beginning(self._solutions)
             loop.head_for(loop.begun(state), *limits[:2])
-        self._answers.clear()
+        self._forget()
         while limits.steps_left(loop) > 0:
             before, began = loop.places_at_start(), time.perf_counter()
             found = yield from self._program.advancing(loop.state, 1)
             loop.advanced(found, 1, time.perf_counter() - began, before)
             loop.log()
-            self._answers.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        """An iteration is whole: its state needs no answers, and no pullbacks."""
+        self._answers.clear()
+        self._door.forget()
 
 
 # --- what is told -----------------------------------------------------------------

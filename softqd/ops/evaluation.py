@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from jax.extend.core import Literal
 from jaxtyping import Float, Int, PyTree
 
+from softqd.ops.outside import door_of
 from softqd.types import Evaluation, Key, Problem
 
 
@@ -35,9 +37,22 @@ def evaluate(
 
 
 def evaluate_with_vjp(
-    problem: Problem, solutions: PyTree, key: Key | None, transform: Callable
+    problem: Problem,
+    solutions: PyTree,
+    key: Key | None,
+    transform: Callable,
+    chunk_size: int = 0,
 ) -> tuple[Evaluation, Any, Callable]:
     """Evaluate a batch and return the pullback of (quality, transformed behavior).
+
+    Args:
+        problem: The problem.
+        solutions: Pytree of arrays with a leading axis ``n``.
+        key: Randomness; needed only if the problem is stochastic.
+        transform: Of behaviors ``(n, d)``.
+        chunk_size: Solutions evaluated at once; 0 means all. If there are several
+            chunks, the pullback evaluates each of them once more instead of keeping
+            what its gradients need.
 
     Returns:
         The evaluation; the transformed behaviors ``(n, d)``; and a function of two
@@ -45,10 +60,20 @@ def evaluate_with_vjp(
         solutions by one vector-Jacobian product.
     """
     keys = _keys(problem, solutions, key)
+    one = functools.partial(_one, problem)
 
     def transformed(solutions):
-        evaluation = jax.vmap(lambda *x: _one(problem, *x))(solutions, keys)
-        return (evaluation.quality, transform(evaluation.behavior)), evaluation
+        if chunk_size and chunk_size < _size(solutions):
+            # What is outside of JAX keeps what it needs itself. In a loop nothing can
+            # be moved out of the second evaluation.
+            is_kept = door_of(problem) is not None
+            chunk = one if is_kept else jax.checkpoint(one, prevent_cse=False)
+            found = jax.lax.map(
+                lambda x: chunk(*x), (solutions, keys), batch_size=chunk_size
+            )
+        else:
+            found = jax.vmap(one)(solutions, keys)
+        return (found.quality, transform(found.behavior)), found
 
     (_, z), pullback, evaluation = jax.vjp(transformed, solutions, has_aux=True)
     return evaluation, z, lambda *cotangents: pullback(cotangents)[0]

@@ -63,11 +63,20 @@ class Request(NamedTuple):
         return self.values[0].shape[0]
 
 
+class _Held(NamedTuple):
+    """A batch that gradients can be pulled from."""
+
+    first: int  # ticket
+    size: int
+    pullback: Callable
+
+
 class Door:
     """Answers requests, and keeps what the next gradients are pulled from.
 
     Every row of a batch that is evaluated for its gradient gets a ticket. Cotangents
-    come back with tickets, in any order and number.
+    come back with tickets, in any order and number; those of a batch that is no longer
+    kept are for one that is evaluated again.
 
     Args:
         evaluate: Solutions, and a tuple of words ``(n, w)`` of randomness if they take
@@ -88,8 +97,8 @@ class Door:
     ):
         self.evaluate, self.linearize, self.sample = evaluate, linearize, sample
         self.present = present or partial(jax.tree.map, np.array)
-        self._next, self._size = 0, 0
-        self._pullback: Callable | None = None
+        self._next = 0
+        self._held: list[_Held] = []
 
     def answer(self, request: Request) -> list[Any]:
         """The outputs of a call, one row per row of the request."""
@@ -104,14 +113,15 @@ class Door:
         return jax.tree.leaves(answer)
 
     def hold(self, pullback: Callable, size: int) -> Int[np.ndarray, " n"]:
-        """Keep a pullback until the next batch; tickets for its rows."""
+        """Keep a pullback until all is forgotten; tickets for its rows."""
         first = self._next if self._next < _MOST_TICKETS else 0
-        self._next, self._size, self._pullback = first + size, size, pullback
+        self._next = first + size
+        self._held.append(_Held(first, size, pullback))
         return np.arange(first, first + size, dtype=np.int32)
 
     def forget(self) -> None:
-        """Let go of the last batch and all that its gradients need."""
-        self._pullback = None
+        """Let go of all batches and what their gradients need."""
+        self._held.clear()
 
     def remember(self, folder: Any, is_resumed: bool = False) -> None:
         """Keep what is expensive in a folder from now on; None: nowhere."""
@@ -122,15 +132,20 @@ class Door:
     def _pull(
         self, solutions: PyTree, words: Any, tickets: Any, cotangents: Any
     ) -> PyTree:
-        rows = np.asarray(tickets) - (self._next - self._size)
-        is_here = self._pullback is not None
-        if not is_here or rows.min() < 0 or rows.max() >= self._size:
+        tickets = np.asarray(tickets)
+        held = next((h for h in self._held if _is_of(tickets, h)), None)
+        if held is None:
             assert self.linearize is not None
+            self.forget()
             _, pullback = self.linearize(solutions, words)
-            self.hold(pullback, len(rows))
-            rows = np.arange(len(rows))
-        assert self._pullback is not None
-        return pulled(self._pullback, rows, self._size, cotangents)
+            tickets = self.hold(pullback, len(tickets))
+            held = self._held[-1]
+        return pulled(held.pullback, tickets - held.first, held.size, cotangents)
+
+
+def _is_of(tickets: Int[np.ndarray, " m"], held: _Held) -> bool:
+    place = tickets - held.first
+    return bool(((place >= 0) & (place < held.size)).all())
 
 
 def pulled(

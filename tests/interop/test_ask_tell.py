@@ -56,6 +56,16 @@ def test_it_does_what_a_run_does(name):
     assert_same(result.population, expected.population, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
+def test_no_batch_is_asked_for_twice():
+    """As expensive as they may be; a run in JAX evaluates them again for gradients."""
+    algorithm = softqd.squad(BOWL, population_size=6, batch_size=4, num_neighbors=2)
+    loop = AskTell(algorithm, seed=3, num_iterations=2)
+    assert drive(loop) == loop.evaluations
+    expected = softqd.run(algorithm, seed=3, num_iterations=2).population
+    assert_same(loop.result().population, expected, rtol=1e-4, atol=1e-5)
+
+
 def small(**settings):
     """A problem that is only told, and a method that compiles quickly."""
     problem = told(
