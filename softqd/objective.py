@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from softqd.ops.checks import check_population
+from softqd.ops.devices import over_devices
 from softqd.ops.distances import map_rows, mask_self, squared_distances
 from softqd.ops.kernels import KERNEL_CUTOFF, pair_kernel
 from softqd.ops.pairs import sum_over_pairs
@@ -88,7 +89,7 @@ def repulsion(
 
     Where several solutions are exactly as far as the last neighbor, they share its
     place: no order of the population is preferred. On NVIDIA GPUs one fused kernel does
-    it all.
+    it all; of several devices, each does its own rows of the batch.
 
     Args:
         z: Transformed behaviors of the batch.
@@ -98,16 +99,21 @@ def repulsion(
         gamma_sq: Squared bandwidth of each batch member.
         num_neighbors: How many others repel; None for all.
     """
-    arguments = (z, index, all_z, all_root, gamma_sq)
-    if not fits_kernel(all_z):
-        return plain_repulsion(*arguments, num_neighbors)
-    # By platform, not by device: the same program may be lowered for the CPU.
-    overlap, push = jax.lax.platform_dependent(
-        *arguments,
-        cuda=lambda *a: tuple(repulsion_kernel(*a, num_neighbors=num_neighbors)),
-        default=lambda *a: tuple(plain_repulsion(*a, num_neighbors=num_neighbors)),
-    )
-    return Repulsion(overlap, push)
+
+    def of_rows(rows, everyone):
+        (z, index, gamma_sq), (all_z, all_root) = rows, everyone
+        arguments = (z, index, all_z, all_root, gamma_sq)
+        if not fits_kernel(all_z):
+            return plain_repulsion(*arguments, num_neighbors)
+        # By platform, not by device: the same program may be lowered for the CPU.
+        overlap, push = jax.lax.platform_dependent(
+            *arguments,
+            cuda=lambda *a: tuple(repulsion_kernel(*a, num_neighbors=num_neighbors)),
+            default=lambda *a: tuple(plain_repulsion(*a, num_neighbors=num_neighbors)),
+        )
+        return Repulsion(overlap, push)
+
+    return over_devices(of_rows, (z, index, gamma_sq), (all_z, all_root))
 
 
 def plain_repulsion(

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from softqd.ops.devices import over_devices
 from softqd.ops.distances import map_rows, mask_self, squared_distances
 from softqd.ops.kernels import pair_kernel
 from softqd.ops.variation import iso_line
@@ -135,34 +136,45 @@ class Nearest(NamedTuple):
 
 def nearest_places(places: Places, children: Places, width: Array) -> Nearest:
     """What children add, and what the solutions nearest to them add."""
-    share = _shares(places)
 
-    def rows(batch):
-        child, light = batch
-        dist_sq = squared_distances(child, places.z)
-        row = jnp.argmin(dist_sq, axis=1)
-        kernel = pair_kernel(dist_sq, width) * share[None]
-        beside = kernel.sum(1)
-        instead = jnp.maximum(
-            beside - jnp.take_along_axis(kernel, row[:, None], 1)[:, 0], 0
-        )
-        theirs = _overlap(places, share, row, width)
-        return Nearest(
-            row=row,
-            worth=light / (1.0 + instead),
-            worth_of_nearest=places.light[row] / (1.0 + theirs),
-            worth_beside=light / (1.0 + beside),
-        )
+    def of_children(children, everyone):
+        places, width = everyone
+        share = _shares(places)
 
-    return map_rows(rows, tuple(children), 2 * len(share))
+        def rows(batch):
+            child, light = batch
+            dist_sq = squared_distances(child, places.z)
+            row = jnp.argmin(dist_sq, axis=1)
+            kernel = pair_kernel(dist_sq, width) * share[None]
+            beside = kernel.sum(1)
+            instead = jnp.maximum(
+                beside - jnp.take_along_axis(kernel, row[:, None], 1)[:, 0], 0
+            )
+            theirs = _overlap(places, share, row, width)
+            return Nearest(
+                row=row,
+                worth=light / (1.0 + instead),
+                worth_of_nearest=places.light[row] / (1.0 + theirs),
+                worth_beside=light / (1.0 + beside),
+            )
+
+        return map_rows(rows, tuple(children), 2 * len(share))
+
+    return over_devices(of_children, children, (places, width))
 
 
 def worth(places: Places, width: Array) -> Float[Array, " n"]:
     """What solutions add: their light for themselves."""
-    share = _shares(places)
-    index = jnp.arange(len(share))
-    overlap = map_rows(lambda i: _overlap(places, share, i, width), index, len(share))
-    return places.light / (1.0 + overlap)
+
+    def of_rows(index, everyone):
+        places, width = everyone
+        share = _shares(places)
+        overlap = map_rows(
+            lambda i: _overlap(places, share, i, width), index, len(share)
+        )
+        return places.light[index] / (1.0 + overlap)
+
+    return over_devices(of_rows, jnp.arange(len(places.light)), (places, width))
 
 
 def take_nearest(near: Nearest, n: int) -> Int[Array, " c"]:

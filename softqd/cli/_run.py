@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from softqd.cli._devices import Devices, Distributed, mesh_over
 from softqd.cli._errors import UsageError, interruptible
 from softqd.cli._metrics import print_metrics, say
 from softqd.cli._report import announce_run
@@ -47,6 +48,8 @@ def run(
     ] = False,
     workers: Workers = None,
     dask: Dask = None,
+    devices: Devices = None,
+    distributed: Distributed = False,
     trust: Annotated[
         bool,
         typer.Option("--trust", help="Import the modules that a config.toml names."),
@@ -57,6 +60,7 @@ def run(
     from softqd.experiment.folder import run_into_folder
     from softqd.page.figures import save_run_figures
 
+    mesh = mesh_over(devices, distributed)  # first: processes meet before JAX is used
     is_file = problem.endswith(".toml")
     if is_file and algorithm is not None:
         raise UsageError("a config.toml names its algorithm; leave --algorithm out")
@@ -89,7 +93,13 @@ def run(
 
     with interruptible(""), working(config, workers, dask):
         run_into_folder(
-            config, folder, resume=resume, progress=True, live=live, then=show
+            config,
+            folder,
+            resume=resume,
+            progress=True,
+            live=live,
+            mesh=mesh,
+            then=show,
         )
 
 

@@ -26,6 +26,7 @@ from softqd.experiment.files.schema import (
     shown,
 )
 from softqd.experiment.same import first_difference
+from softqd.experiment.spread import fetched
 
 FORMAT = "softqd-checkpoint-3"
 # The older one has no units: they are found when a run goes on.
@@ -44,12 +45,22 @@ class CheckpointError(ValueError):
     """A checkpoint that cannot be used; the file is left as it is."""
 
 
-def save(directory: Path, state: PyTree, meta: dict[str, Any]) -> None:
-    """Replace the checkpoint in ``directory`` by this state, atomically."""
+def save(
+    directory: Path, state: PyTree, meta: dict[str, Any], is_writer: bool = True
+) -> None:
+    """Replace the checkpoint in ``directory`` by this state, atomically.
+
+    Args:
+        directory: Where it is.
+        state: Of several processes, each has its parts.
+        meta: What else is kept.
+        is_writer: Whether this process writes it.
+    """
     arrays = {name: _to_numpy(leaf) for name, leaf in _named_leaves(state)}
     text = json.dumps({"format": FORMAT, **meta})
     arrays[_META] = np.frombuffer(text.encode(), np.uint8)
-    write_arrays(directory / FILE_NAME, arrays)
+    if is_writer:
+        write_arrays(directory / FILE_NAME, arrays)
 
 
 def load(
@@ -174,7 +185,7 @@ def _storable(leaf: Any) -> Any:
 
 
 def _to_numpy(leaf: Any) -> np.ndarray:
-    return np.asarray(_storable(leaf))
+    return fetched(_storable(leaf))
 
 
 def _from_numpy(data: np.ndarray, template: Any) -> jax.Array:

@@ -107,18 +107,21 @@ def drive(
         loop.start(solutions, resume_from, *limits[:2])
         last_save, is_first_chunk = time.perf_counter(), True
         with _keeping_last_state(loop, course.folder):
-            is_done = course.is_over(loop)
-            while not is_done and (left := limits.steps_left(loop)) > 0:
-                if interrupt.is_pending:
+            agreed = loop.program.spread.agreed  # clocks and signals differ
+            is_done = agreed(course.is_over(loop))
+            while not is_done and (left := agreed(float(limits.steps_left(loop)))) > 0:
+                if agreed(interrupt.is_pending):
                     break
                 if limits.max_evaluations and not loop.ledger.evaluations_per_step:
                     loop.advance_within(limits.max_evaluations)
                 else:
                     to_log = log_every - loop.ledger.iteration % log_every
-                    loop.advance(int(min(left, to_log, loop.steps_per_chunk())))
+                    steps = min(left, to_log, loop.steps_per_chunk())
+                    loop.advance(agreed(int(steps)))
                 if loop.ledger.iteration % log_every == 0:
                     loop.log()
                     is_done = course.is_stopped(loop) | course.is_over(loop)
+                    is_done = agreed(is_done)
                     last_save = _save_if_due(loop, course, last_save)
                 if course.reporter is not None:
                     _report(loop, course.reporter, limits, is_first_chunk)
@@ -138,7 +141,8 @@ def _is_true(answer: Any) -> bool:
 
 def _save_if_due(loop: Loop, course: Course, last_save: float) -> float:
     """Save if it is time; when it was saved last."""
-    if course.folder and time.perf_counter() - last_save >= course.checkpoint_every:
+    is_due = time.perf_counter() - last_save >= course.checkpoint_every
+    if course.folder and loop.program.spread.agreed(is_due):
         loop.save(course.folder)
         return time.perf_counter()
     return last_save

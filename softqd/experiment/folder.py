@@ -19,6 +19,7 @@ from softqd.experiment.result import Result, versions
 from softqd.experiment.run import run
 from softqd.experiment.run_folder import CHECKPOINT, POPULATION, RunFolder
 from softqd.experiment.same import first_difference
+from softqd.experiment.spread import Spread, mesh_of
 from softqd.metrics import DEFAULT_CELLS, METRICS, evaluate_population
 from softqd.ops.units import Units
 from softqd.types import Problem
@@ -49,6 +50,7 @@ def run_into_folder(
     resume: bool = False,
     progress: bool = False,
     live: bool = False,
+    mesh: Any = None,
     then: Callable[[Result], None] = lambda result: None,
 ) -> Result:
     """Run a configuration and write its folder.
@@ -59,6 +61,7 @@ def run_into_folder(
         resume: Continue from the folder's checkpoint, if there is one.
         progress: Show a progress bar.
         live: Draw the population instead, where standard error is a terminal.
+        mesh: As `softqd.run` takes it. Of several processes, the first one writes.
         then: What else is written, while the folder is still held.
 
     Raises:
@@ -70,10 +73,12 @@ def run_into_folder(
     problem, algorithm = build(config)
     limits = config["run"]
     solutions = _solutions(limits.get("init"))
-    with _holding(folder):
+    is_writer = Spread(mesh_of(mesh)).is_writer
+    with _holding(folder) if is_writer else nullcontext():
         _refuse_taken(folder, config, resume)
-        RunFolder(folder).write_config({**config, "versions": versions()})
-        is_seen = live and Console(stderr=True).is_terminal
+        if is_writer:
+            RunFolder(folder).write_config({**config, "versions": versions()})
+        is_seen = live and is_writer and Console(stderr=True).is_terminal
         panel = LivePanel(problem) if is_seen else None
         with panel or nullcontext():
             result = run(
@@ -88,10 +93,13 @@ def run_into_folder(
                 resume=resume,
                 progress=panel or progress,
                 callback=panel.look if panel else None,
+                mesh=mesh,
                 config=identity(config),
             )
         if result.interrupted:
             raise KeyboardInterrupt
+        if not is_writer:
+            return result
         result = finish_folder(folder, result, config, problem)
         then(result)
     return result

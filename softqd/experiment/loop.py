@@ -189,7 +189,7 @@ class Loop:
             template = program.shape_of_state(solutions)
             state, meta = checkpoint.load(resume_from, template, self.identity())
             self.ledger = Ledger.from_json(meta, resume_from / checkpoint.FILE_NAME)
-            program.compile(state)
+            state = program.go_on(state)
             self._find_measures(state)
         else:
             state = self.begun(program.begin(solutions), spent_before)
@@ -417,7 +417,7 @@ class Loop:
     def save(self, folder: Path) -> None:
         """Write a checkpoint."""
         meta = {"identity": self.identity(), **dataclasses.asdict(self.ledger)}
-        checkpoint.save(folder, self.state, meta)
+        checkpoint.save(folder, self.state, meta, self.program.spread.is_writer)
         self.program.saved()
 
     def results(self, interrupted: bool = False) -> list[Result | NonFiniteError]:

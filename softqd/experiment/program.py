@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.experiment.result import COUNTS
+from softqd.experiment.spread import Spread, spread_over
 from softqd.experiment.warm import completed, missing
 from softqd.ops.gpu import compiler_options
 from softqd.ops.outside import door_of
@@ -79,25 +81,33 @@ class Program:
     Runs of one algorithm share what was traced and compiled for the first of them.
     """
 
-    def __init__(self, algorithm: Algorithm, lanes: Lanes):
+    def __init__(self, algorithm: Algorithm, lanes: Lanes, mesh: Mesh | None = None):
         self.algorithm, self.lanes = algorithm, lanes
         self._functions = _functions_of(algorithm)
         self._step = lift_arrays(algorithm.step)
         self._init = lift_arrays(algorithm.init)
         self._over = _single if lanes.is_single else jax.vmap
+        self.spread = Spread(mesh)  # until the size of the population is known
 
     def shape_of_state(self, solutions: PyTree | None) -> PyTree:
         """Shapes and dtypes of the state, before it is computed."""
         begin, short = self._functions.begin, missing(self.algorithm, solutions)
         arguments = self._arguments(solutions)
-        return begin.eval_shape(*arguments, over=self._over, num_missing=short)
+        how = {"over": self._over, "spread": Spread()}
+        state = begin.eval_shape(*arguments, **how, num_missing=short)
+        if self.spread.mesh is not None:
+            shape = jax.eval_shape(self._over(self.algorithm.population), state)
+            axis = 0 if self.lanes.is_single else 1
+            size = shape.occupied.shape[axis]
+            self.spread = spread_over(self.spread.mesh, size, axis)
+        return self.spread.place(state)
 
     def begin(self, solutions: PyTree | None) -> PyTree:
         """Compile, and compute the first state."""
         arguments = self._arguments(solutions)
         lowered = self._lower(self.shape_of_state(solutions))
         begin, short = self._functions.begin, missing(self.algorithm, solutions)
-        start = begin.lower(*arguments, over=self._over, num_missing=short)
+        start = begin.lower(*arguments, **self._how(), num_missing=short)
         options = compiler_options()
         # Both programs at once: compilers work outside of Python. Running waits for
         # both, because compilers try their kernels out on the device.
@@ -107,9 +117,11 @@ class Program:
         self._program = program.result()
         return begin(*arguments)
 
-    def compile(self, state: PyTree) -> None:
-        """Compile what advances a state of this shape."""
+    def go_on(self, state: PyTree) -> PyTree:
+        """Compile what advances a state of this shape; the state where it belongs."""
+        state = self.spread.place(state)
         self._program = self._lower(state).compile(compiler_options())
+        return state
 
     def advance(self, state: PyTree, num_steps: int) -> tuple[PyTree, Tally, Any]:
         """Some iterations: the new state, a tally, the last iteration's info.
@@ -126,11 +138,11 @@ class Program:
 
     def populations(self, state: PyTree) -> list[Population]:
         """The current population of every lane."""
-        return self.lanes.split(self._functions.population(state, over=self._over))
+        return self.lanes.split(self._functions.population(state, **self._how()))
 
     def places(self, state: PyTree) -> list[tuple[np.ndarray, np.ndarray]]:
         """Qualities and behaviors of every lane; solutions stay on the device."""
-        place = self._functions.place(state, over=self._over)
+        place = self._functions.place(state, **self._how())
         found = self.lanes.split(jax.tree.map(np.asarray, place))
         return [
             (quality[occupied], behavior[occupied])
@@ -163,11 +175,17 @@ class Program:
 
     def _lower(self, state: PyTree) -> Any:
         advance = self._functions.advance
-        return advance.lower(self._step, state, jnp.int32(0), over=self._over)
+        return advance.lower(self._step, state, jnp.int32(0), **self._how())
+
+    def _how(self) -> dict[str, Any]:
+        """Of all compiled functions: lanes side by side, rows on their devices."""
+        return {"over": self._over, "spread": self.spread}
 
 
 class Functions(NamedTuple):
-    """What is compiled of an algorithm; ``over`` puts lanes side by side.
+    """What is compiled of an algorithm.
+
+    ``over`` puts lanes side by side, ``spread`` their rows on devices.
 
     The last is walked, a lane at a time, where the problem is not in JAX.
     """
@@ -190,17 +208,25 @@ def _functions_of(algorithm: Algorithm) -> Functions:
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]
     step = jax.jit(lambda step, state: step(state))
-    compiled = partial(jax.jit, static_argnames="over")
+    compiled = partial(jax.jit, static_argnames=("over", "spread"))
     population = algorithm.population
     functions = Functions(
-        begin=jax.jit(partial(_begin), static_argnames=("over", "num_missing")),
+        begin=jax.jit(
+            partial(_begin), static_argnames=("over", "spread", "num_missing")
+        ),
         # On its own it is traced once, for shapes and for loops of any lanes.
         step=step,
         # Buffers of the old state are reused for the new one.
         advance=compiled(partial(_advance, step), donate_argnames="state"),
-        population=compiled(lambda state, *, over: over(population)(state)),
-        place=compiled(lambda state, *, over: _place_of(over(population)(state))),
-        advance_walk=Walker(partial(_advance, step, over=_single)),
+        population=compiled(
+            lambda state, *, over, spread: spread.whole(over(population)(state))
+        ),
+        place=compiled(
+            lambda state, *, over, spread: spread.whole(
+                _place_of(over(population)(state))
+            )
+        ),
+        advance_walk=Walker(partial(_advance, step, over=_single, spread=Spread())),
     )
     with suppress(TypeError):  # what cannot be watched is not kept
         weakref.finalize(algorithm.step, _FUNCTIONS.pop, name)
@@ -219,8 +245,9 @@ class WalkedProgram(Program):
         """Compute the first state."""
         return answered(self.beginning(solutions))
 
-    def compile(self, state: PyTree) -> None:
+    def go_on(self, state: PyTree) -> PyTree:
         """Parts are compiled when they are first needed."""
+        return state
 
     def advance(self, state: PyTree, num_steps: int) -> tuple[PyTree, Tally, Any]:
         """Some iterations: the new state, a tally, the last iteration's info."""
@@ -232,7 +259,8 @@ class WalkedProgram(Program):
         self.info_shape(self.shape_of_state(solutions))
         init, problem, starts, solutions = self._arguments(solutions)
         short = missing(self.algorithm, solutions)
-        walk = Walker(partial(_begin, over=_single, num_missing=short))
+        how = {"over": _single, "spread": Spread(), "num_missing": short}
+        walk = Walker(partial(_begin, **how))
         return self._over_lanes(
             walk(init, problem, start, solutions) for start in self.lanes.split(starts)
         )
@@ -248,10 +276,20 @@ class WalkedProgram(Program):
         return self.lanes.join((yield from abreast(list(walks))))
 
 
-def program_of(algorithm: Algorithm, lanes: Lanes) -> Program:
-    """What runs an algorithm: compiled as a whole, where its problem is in JAX."""
-    is_outside = door_of(algorithm.problem) is not None
-    return (WalkedProgram if is_outside else Program)(algorithm, lanes)
+def program_of(algorithm: Algorithm, lanes: Lanes, mesh: Mesh | None = None) -> Program:
+    """What runs an algorithm: compiled as a whole, where its problem is in JAX.
+
+    Raises:
+        ValueError: If a problem that is not in JAX is to run on a mesh.
+    """
+    if door_of(algorithm.problem) is None:
+        return Program(algorithm, lanes, mesh)
+    if mesh is not None:
+        raise ValueError(
+            "mesh spreads a population over devices of JAX, and this problem is not "
+            "evaluated there; leave mesh out, and give it an executor of more workers"
+        )
+    return WalkedProgram(algorithm, lanes)
 
 
 def _single(function: Callable, in_axes: Any = 0) -> Callable:
@@ -269,6 +307,7 @@ def _begin(
     solutions: PyTree | None,
     *,
     over: Callable,
+    spread: Spread,
     num_missing: int,
 ) -> PyTree:
     def one(key: Any) -> PyTree:
@@ -278,11 +317,17 @@ def _begin(
             return init(key, solutions)
         return init(key, completed(problem, solutions, key, num_missing))
 
-    return over(one)(start)
+    return spread.hold(over(one)(start))
 
 
 def _advance(
-    once: Callable, step: Callable, state: PyTree, num_steps: Any, *, over: Callable
+    once: Callable,
+    step: Callable,
+    state: PyTree,
+    num_steps: Any,
+    *,
+    over: Callable,
+    spread: Spread,
 ) -> tuple[PyTree, Tally, Any]:
     """``num_steps`` iterations in one loop, whose length is not compiled in.
 
@@ -305,6 +350,9 @@ def _advance(
         jnp.zeros((*lanes, 3), jnp.int32), jnp.full((*lanes, 2), -1, jnp.int32)
     )
     info = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shape)
-    return jax.lax.fori_loop(
-        0, num_steps, lambda i, carry: one(i, *carry), (state, tally, info)
-    )
+
+    def iterate(i, carry):
+        state, *found = one(i, *carry)
+        return spread.hold(state), *found
+
+    return jax.lax.fori_loop(0, num_steps, iterate, (state, tally, info))

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
+import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from softqd.experiment import checkpoint
 from softqd.experiment.checkpoint import CheckpointError
@@ -18,6 +20,7 @@ from softqd.experiment.loop import LogPoint, Loop, NonFiniteError
 from softqd.experiment.program import Lanes, program_of
 from softqd.experiment.reporter import Reporter
 from softqd.experiment.result import Result
+from softqd.experiment.spread import mesh_of
 from softqd.ops.checks import check_count
 from softqd.types import Algorithm, Population
 
@@ -57,6 +60,7 @@ def run(
     callback: Callable[[LogPoint], Any] | None = ...,
     stop_when: Callable[[LogPoint], bool] | None = ...,
     measure: Callable[[Population], dict[str, float]] | None = ...,
+    mesh: Mesh | Literal["all"] | None = ...,
     config: dict[str, Any] | None = ...,
 ) -> Result: ...
 @overload
@@ -76,6 +80,7 @@ def run(
     callback: Callable[[LogPoint], Any] | None = ...,
     stop_when: Callable[[LogPoint], bool] | None = ...,
     measure: Callable[[Population], dict[str, float]] | None = ...,
+    mesh: Mesh | Literal["all"] | None = ...,
     config: dict[str, Any] | None = ...,
 ) -> list[Result]: ...
 def run(
@@ -94,6 +99,7 @@ def run(
     callback: Callable[[LogPoint], Any] | None = None,
     stop_when: Callable[[LogPoint], bool] | None = None,
     measure: Callable[[Population], dict[str, float]] | None = None,
+    mesh: Mesh | Literal["all"] | None = None,
     config: dict[str, Any] | None = None,
 ) -> Result | list[Result]:
     """Run an algorithm and return its `Result`.
@@ -127,6 +133,9 @@ def run(
             `softqd.stop` has conditions.
         measure: Numbers of a population, the same names every time, that the history
             gets as further columns.
+        mesh: Devices over which the rows of the population are spread: "all", or a
+            `jax.sharding.Mesh`; None for one device. The population is the same up to
+            rounding. Its size must be a multiple of their number.
         config: Recorded in the result, and compared before resuming.
 
     Returns:
@@ -160,17 +169,19 @@ def run(
             f"{folder} already holds a checkpoint; pass resume=True to continue it, or "
             "use another folder"
         )
-    loop = Loop(
-        program_of(algorithm, Lanes(seeds, is_single=not is_many)), config, measure
-    )
-    held = locked(folder) if folder else nullcontext()
-    with held, _reporter(progress) as reporter:
+    devices, lanes = mesh_of(mesh), Lanes(seeds, is_single=not is_many)
+    program = program_of(algorithm, lanes, devices)
+    loop = Loop(program, config, measure)
+    is_writer = program.spread.is_writer
+    held = locked(folder) if folder and is_writer else nullcontext()
+    in_use = nullcontext() if devices is None else jax.set_mesh(devices)
+    with held, in_use, _reporter(progress if is_writer else False) as reporter:
         course = Course(
             *(limits, log_every, folder, checkpoint_every),
             *(reporter, callback, stop_when),
         )
         interrupted = drive(loop, course, solutions, resume)
-    found = loop.results(interrupted)
+        found = loop.results(interrupted)
     results = [result for result in found if isinstance(result, Result)]
     result = results if is_many else results[0]
     # Where statements are typed one by one, Python has prompts, and IPython too.
