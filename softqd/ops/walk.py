@@ -185,9 +185,7 @@ def _variables(atoms: Sequence[Any]) -> set[Any]:
 
 def _leads_outside(eqn: Any) -> bool:
     return eqn.primitive is outside or any(
-        _leads_outside(inner)
-        for jaxpr in _programs(eqn)
-        for inner in jaxpr.eqns
+        _leads_outside(inner) for jaxpr in _programs(eqn) for inner in jaxpr.eqns
     )
 
 
