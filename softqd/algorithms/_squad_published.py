@@ -84,7 +84,7 @@ def squad_published(
     batch_size: int = 64,
     num_neighbors: int = 15,
     optimizer: Optimizer = spelled(optax.adam, 0.05),
-    transform: str | Callable = "logit",
+    transform: str | Callable[[Array], Array] = "logit",
     repulsion_weight: float | optax.Schedule = 0.5,
     protect_quality: bool = False,
 ) -> Algorithm:
