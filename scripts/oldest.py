@@ -21,6 +21,7 @@ TESTS = [
     "tests/ops",
     "tests/algorithms",
     "tests/experiment/test_result.py",
+    "tests/interop/test_ask_tell.py",
     "tests/metrics/test_statistics.py",
     "tests/page/test_report.py",
     "tests/plot",

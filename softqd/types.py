@@ -203,13 +203,13 @@ class Algorithm(NamedTuple):
             not limit the run is None.
     """
 
-    init: Callable
-    step: Callable
-    population: Callable
+    init: Callable[..., Any]
+    step: Callable[[Any], tuple[Any, Any]]
+    population: Callable[[Any], Population]
     problem: Problem | None = None
     name: str = "algorithm"
     settings: Mapping[str, Any] = {}
-    plan: Callable | None = None
+    plan: Callable[[Any, int | None, int | None], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -296,12 +296,12 @@ class Problem:
         2
     """
 
-    evaluate: Callable
-    sample: Callable | None = None
+    evaluate: Callable[..., Any]
+    sample: Callable[[Key], Any] | None = None
     behavior_bounds: Any = None
     name: str | None = None
     quality_bounds: tuple[float, float] | None = None
-    render: Callable | None = None
+    render: Callable[[Any], Any] | None = None
     sample_evaluations: int = 0
     behavior_names: tuple[str, ...] | None = None
     target: Any = None
@@ -372,7 +372,7 @@ class Problem:
             "give it sample=, or behavior_bounds= with one value per dimension"
         )
 
-    def draw(self, key: Key) -> PyTree:
+    def draw(self, key: Key) -> Any:
         """One random solution of ``sample``.
 
         Raises:

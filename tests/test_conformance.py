@@ -15,22 +15,25 @@ from toys import make_bowl
 import softqd
 from softqd import registry
 
-SETTINGS = {
-    "cma_maega": {"cells": 24, "num_emitters": 3, "batch_size": 5},
-    "cma_mega": {"cells": 24, "num_emitters": 3, "batch_size": 5},
-    "ga_me": {"cells": 24, "batch_size": 6, "start_size": 7},
-    "sep_cma_mae": {"cells": 24, "num_emitters": 3, "batch_size": 5},
-    "dns": {"population_size": 12, "batch_size": 5, "num_neighbors": 3},
-    "dns_g": {"population_size": 12, "batch_size": 5, "grad_batch_size": 4},
-    "squad": {"population_size": 12, "num_neighbors": 4},
-    "squad_published": {"population_size": 12, "batch_size": 5, "num_neighbors": 4},
+# Small sizes, for whatever an algorithm sets by default and calls so.
+SMALL = {
+    "batch_size": 5,
+    "cells": 24,
+    "grad_batch_size": 4,
+    "num_emitters": 3,
+    "num_neighbors": 4,
+    "population_size": 12,
+    "start_size": 7,
 }
 ALGORITHMS = sorted(registry.ALGORITHMS)
 
 
 def build(name, problem=None):
     problem = make_bowl() if problem is None else problem
-    return registry.ALGORITHMS[name](problem, **SETTINGS.get(name, {}))
+    factory = registry.ALGORITHMS[name]
+    found = inspect.signature(factory).parameters
+    small = {k: v for k, v in SMALL.items() if k in found and found[k].default}
+    return factory(problem, **small)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """The arrows of the room plan: a room imports only rooms listed above it."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,11 +37,11 @@ ALLOWED = {
 # Nothing here touches files, the network, other processes or clocks.
 PURE = (
     *("html", "types", "settings", "ops", "objective", "metrics", "problems"),
-    "algorithms",
-    "registry",
+    *("algorithms", "registry", "stop"),
 )
 WORLD = {
-    *("http", "io", "os", "pathlib", "shutil", "socket", "subprocess", "tarfile"),
+    *("concurrent", "datetime", "glob", "http", "io", "multiprocessing", "os"),
+    *("pathlib", "platform", "shutil", "signal", "socket", "subprocess", "tarfile"),
     *("tempfile", "threading", "time", "urllib", "zipfile"),
 }
 
@@ -119,6 +120,14 @@ def test_every_room_is_in_the_plan():
     assert names - {"data"} == set(ALLOWED)
 
 
+def test_the_plan_lists_a_room_below_what_it_imports():
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    plan = re.findall(r"^  (\w+)(?:/|\.py) ", text, re.M)
+    assert plan == list(ALLOWED)
+    for i, room in enumerate(plan):
+        assert ALLOWED[room] <= set(plan[:i])
+
+
 def modules_of(path):
     """The first names of all modules that a file imports, anywhere in it."""
     for node in ast.walk(ast.parse(path.read_text())):
@@ -163,8 +172,8 @@ ORDER = {
         *("drive", "progress", "live", "run", "folder", "many"),
     ),
     "experiment.many": (
-        *("comparison", "plan", "preset", "grid", "measure", "stack", "group"),
-        *("workers", "runs", "compare", "sweep", "experiment_folder"),
+        *("comparison", "plan", "budget", "preset", "grid", "measure", "stack"),
+        *("group", "workers", "runs", "compare", "sweep", "experiment_folder"),
     ),
 }
 

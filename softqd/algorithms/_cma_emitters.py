@@ -14,11 +14,11 @@ from jaxtyping import Array, Float, PyTree
 
 from softqd.algorithms import _cells
 from softqd.algorithms._assembly import picked
-from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import emitters, evaluation
 from softqd.ops.archive import CellArchive, Insertion, sample_elites
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete
+from softqd.ops.start import evaluate_first, first_solutions
 from softqd.types import Evaluation, Key, Population, Problem
 
 

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.algorithms._assembly import assemble, everyone, given, picked
-from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import evaluation
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, rows_finite
 from softqd.ops.novelty import dominated_novelty
+from softqd.ops.start import evaluate_first, first_solutions
 from softqd.ops.transforms import behavior_transform
 from softqd.ops.variation import gradient_step, iso_line
 from softqd.types import Algorithm, Evaluation, Key, Problem

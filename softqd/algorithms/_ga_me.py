@@ -15,11 +15,11 @@ from jaxtyping import Array, Int, PyTree
 from softqd.algorithms import _cells
 from softqd.algorithms._assembly import assemble, given, picked
 from softqd.algorithms._cells import CELLS, CellInfo, cell_info
-from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.ops import evaluation
 from softqd.ops.archive import CellArchive, sample_elites
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count
+from softqd.ops.start import evaluate_first, first_solutions
 from softqd.ops.variation import gradient_step, iso_line
 from softqd.types import Algorithm, Evaluation, Key, Population, Problem
 

@@ -36,7 +36,6 @@ from softqd.algorithms._relocation import (
     is_due,
     relocation,
 )
-from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.algorithms._steps import (
     Start,
     Steps,
@@ -50,6 +49,7 @@ from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.expressions import Optimizer, as_optimizer
 from softqd.ops.level import first_level
+from softqd.ops.start import evaluate_first, first_solutions
 from softqd.types import Algorithm, Evaluation, Key, Problem
 
 # Iterations that schedules take a run for whose length is not known.

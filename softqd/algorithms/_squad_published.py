@@ -18,13 +18,13 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from softqd.algorithms._assembly import assemble, everyone, given
 from softqd.algorithms._bandwidth import mean_overlap
-from softqd.algorithms._start import evaluate_first, first_solutions
 from softqd.objective import QUALITY_FLOOR, cotangents, repulsion, safe_sqrt
 from softqd.ops import evaluation
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.distances import mean_nearest_dist_sq
 from softqd.ops.expressions import Optimizer, as_optimizer
+from softqd.ops.start import evaluate_first, first_solutions
 from softqd.ops.transforms import (
     behavior_transform,
     transform_function,
@@ -84,7 +84,7 @@ def squad_published(
     batch_size: int = 64,
     num_neighbors: int = 15,
     optimizer: Optimizer = spelled(optax.adam, 0.05),
-    transform: str | Callable = "logit",
+    transform: str | Callable[[Array], Array] = "logit",
     repulsion_weight: float | optax.Schedule = 0.5,
     protect_quality: bool = False,
 ) -> Algorithm:

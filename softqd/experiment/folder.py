@@ -6,15 +6,12 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from softqd.experiment import checkpoint
 from softqd.experiment.config import Config, ConfigError, build
 from softqd.experiment.files.lock import locked
 from softqd.experiment.files.readers import load_population
-from softqd.experiment.live import LivePanel
 from softqd.experiment.result import Result, versions
 from softqd.experiment.run import run
 from softqd.experiment.run_folder import CHECKPOINT, POPULATION, RunFolder
@@ -23,6 +20,9 @@ from softqd.experiment.spread import Spread, mesh_of
 from softqd.metrics import DEFAULT_CELLS, METRICS, evaluate_population
 from softqd.ops.units import Units
 from softqd.types import Problem
+
+if TYPE_CHECKING:
+    from softqd.experiment.live import LivePanel
 
 
 @contextmanager
@@ -78,8 +78,7 @@ def run_into_folder(
         _refuse_taken(folder, config, resume)
         if is_writer:
             RunFolder(folder).write_config({**config, "versions": versions()})
-        is_seen = live and is_writer and Console(stderr=True).is_terminal
-        panel = LivePanel(problem) if is_seen else None
+        panel = _panel(problem) if live and is_writer else None
         with panel or nullcontext():
             result = run(
                 algorithm,
@@ -103,6 +102,15 @@ def run_into_folder(
         result = finish_folder(folder, result, config, problem)
         then(result)
     return result
+
+
+def _panel(problem: Problem) -> LivePanel | None:
+    """What draws the population, where there is a terminal."""
+    from rich.console import Console
+
+    from softqd.experiment.live import LivePanel  # loads rich
+
+    return LivePanel(problem) if Console(stderr=True).is_terminal else None
 
 
 def identity(config: Config) -> Config:

@@ -42,7 +42,7 @@ def trouble(
     if level is not None and not (quality > level).any():
         return (
             f"no solution is better than the level {level:g} from which quality is "
-            f"measured (the best has {quality.max():g}): none shines, so none is "
+            f"measured (the best has {quality.max():g}): none is lit, so none is "
             "pushed away from another. Give Problem a lower quality_level"
         )
     if (np.ptp(behavior, axis=0) <= _SAME * np.abs(behavior).max(0)).all():

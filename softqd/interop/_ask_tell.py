@@ -75,7 +75,7 @@ class AskTell:
         *,
         num_iterations: int | None = None,
         max_evaluations: int | None = None,
-        solutions: PyTree | None = None,
+        solutions: Any = None,
     ):
         self._limits = Limits(num_iterations, max_evaluations)
         for name in ("num_iterations", "max_evaluations"):
@@ -112,7 +112,7 @@ class AskTell:
         """Spent in whole iterations, as `softqd.run` counts them."""
         return self._loop.ledger.evaluations
 
-    def ask(self) -> PyTree:
+    def ask(self) -> Any:
         """Solutions to evaluate, a pytree of arrays with a leading axis.
 
         Raises:
@@ -129,7 +129,7 @@ class AskTell:
         return self._pending.call.door.present(self._pending.arguments[0])
 
     def tell(
-        self, quality: Any, behavior: Any, pullback: Callable | None = None
+        self, quality: Any, behavior: Any, pullback: Callable[..., Any] | None = None
     ) -> None:
         """What the solutions asked for evaluate to.
 
@@ -336,7 +336,7 @@ def _not_here(*_: Any) -> Any:
 
 
 def told(
-    sample: Callable[[np.random.Generator], PyTree] | None,
+    sample: Callable[[np.random.Generator], Any] | None,
     behavior_dim: int,
     behavior_bounds: Any = None,
     *,

@@ -25,8 +25,8 @@ _DEVICES = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda"}
 
 
 def problem(
-    evaluate: Callable,
-    sample: Callable[[torch.Generator], PyTree] | None = None,
+    evaluate: Callable[..., Any],
+    sample: Callable[[torch.Generator], Any] | None = None,
     behavior_bounds: Any = None,
     batched: bool = False,
     *,

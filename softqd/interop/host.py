@@ -46,8 +46,8 @@ class EvaluationError(Exception):
 
 
 def problem(
-    evaluate: Callable,
-    sample: Callable[[np.random.Generator], PyTree] | None = None,
+    evaluate: Callable[..., Any],
+    sample: Callable[[np.random.Generator], Any] | None = None,
     behavior_bounds: Any = None,
     executor: Any = None,
     timeout: float | None = None,

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
 
 from softqd.networks import clip, stylegan2, weights
 
@@ -28,9 +27,9 @@ class Generator(NamedTuple):
         latent_dim: Size of z, which is standard normal.
     """
 
-    params: PyTree
-    mapping: Callable
-    synthesis: Callable
+    params: Any
+    mapping: Callable[..., Any]
+    synthesis: Callable[..., Any]
     latent_dim: int
 
 
@@ -44,9 +43,9 @@ class Scorer(NamedTuple):
         text_features: ``(sentences) -> (n, e)``; called once.
     """
 
-    params: PyTree
-    image_features: Callable
-    text_features: Callable
+    params: Any
+    image_features: Callable[..., Any]
+    text_features: Callable[..., Any]
 
 
 def load_models(generator: Any, scorer: Any) -> tuple[Generator, Scorer]:

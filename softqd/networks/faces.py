@@ -15,8 +15,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from softqd.networks._graph_openvino import read_openvino
-from softqd.networks._graph_tfjs import read_tfjs
 from softqd.networks.weights import file_names, place
 
 # Where faces are in pictures aligned like the generator's: center and side of a square,
@@ -56,6 +54,9 @@ def load(weights: str | Path | None = None) -> tuple[FaceNetworks, dict[str, Any
     Raises:
         ValueError: If they are not there or cannot be read.
     """
+    from softqd.networks._graph_openvino import read_openvino
+    from softqd.networks._graph_tfjs import read_tfjs
+
     folder = _find(weights)
     mapping = read_openvino(folder / "MappingNetwork.xml")
     synthesis = read_openvino(folder / "SynthesisNetwork.xml")

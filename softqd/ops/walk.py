@@ -13,14 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import (
-    ClosedJaxpr,
-    Jaxpr,
-    Literal,
-    Var,
-    jaxpr_as_fun,
-    jaxprs_in_params,
-)
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var, jaxpr_as_fun
 from jaxtyping import PyTree
 
 from softqd.ops.outside import KINDS, Request, delivered, outside, requested
@@ -192,10 +185,16 @@ def _variables(atoms: Sequence[Any]) -> set[Any]:
 
 def _leads_outside(eqn: Any) -> bool:
     return eqn.primitive is outside or any(
-        _leads_outside(inner)
-        for jaxpr in jaxprs_in_params(eqn.params)
-        for inner in jaxpr.eqns
+        _leads_outside(inner) for jaxpr in _programs(eqn) for inner in jaxpr.eqns
     )
+
+
+def _programs(eqn: Any) -> Iterator[Any]:
+    """Those that an equation holds, alone or as branches (JAX 0.10 has it as well)."""
+    for value in eqn.params.values():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, (Jaxpr, ClosedJaxpr)):
+                yield part
 
 
 def _compiled(jaxpr: Any, eqns: list[Any], later: Sequence[Any]) -> _Stretch:

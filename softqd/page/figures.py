@@ -188,7 +188,9 @@ KINDS: dict[str, Kind] = {
         "run", "every solution across all behaviors", _of_run(plot.parallel_coordinates)
     ),
     "value-map": Kind("runs", "the behavior value over two behaviors", _value_map),
-    "cells": Kind("run", "an archive of two behaviors, lit by quality", _cells),
+    "cells": Kind(
+        "run", "an archive of two behaviors, in the quality of its cells", _cells
+    ),
     "quality": Kind(
         "run", "distribution of the qualities", _of_run(plot.quality_histogram)
     ),
@@ -198,7 +200,9 @@ KINDS: dict[str, Kind] = {
         "run", "best solutions and the ends of behaviors", _of_pictures(plot.gallery)
     ),
     "representatives": Kind(
-        "run", "the few that light most", _of_pictures(plot.representatives)
+        "run",
+        "the few that keep most of the Soft QD Score",
+        _of_pictures(plot.representatives),
     ),
     "table": Kind(
         "run",

@@ -378,8 +378,7 @@ def _ahead(text: str, first: Record | None, others: Sequence[Record]) -> Claim:
 
 
 def _mean(record: Record, metric: str) -> float:
-    values = [v for v in record["metrics"][metric] if v is not None]
-    return float(np.mean(values)) if values else float("nan")
+    return mean_of(record["metrics"][metric]).value
 
 
 CLAIMS: dict[str, Callable[[Records], list[Claim]]] = {

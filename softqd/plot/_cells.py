@@ -1,4 +1,4 @@
-"""Figures of cells: an archive of two behaviors, each cell lit by its best occupant."""
+"""Figures of cells: an archive of two behaviors, in the quality of its elites."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cells(
     num_cells: int = metrics.DEFAULT_CELLS,
     resolution: int = 400,
 ) -> Figure:
-    """An archive as cells lit by their best occupant; empty cells are dark.
+    """An archive as cells in the quality of their best occupants; empty ones are dark.
 
     A solution lies in the cell whose centroid is nearest in the unit cube of the
     bounds, as for the QD score.
@@ -79,7 +79,7 @@ def cells_and_value(
     sigma: float | None = None,
     resolution: int = 200,
 ) -> Figure:
-    """Cells lit by their best occupant, beside the behavior value.
+    """Cells, each in the quality of its best occupant, beside the behavior value.
 
     Args:
         found: A `softqd.Result`, a `softqd.Population` or ``(quality, behavior)``.

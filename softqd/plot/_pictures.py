@@ -59,7 +59,7 @@ def representatives(
     size: int = FEW,
     level: float | None = None,
 ) -> Figure:
-    """The few members that light most of the behavior space, side by side.
+    """The few members that keep most of the Soft QD Score, side by side.
 
     Args:
         found: What a run found, or a population.

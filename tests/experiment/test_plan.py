@@ -7,15 +7,8 @@ import pytest
 from toys import make_bowl
 
 import softqd
-from softqd.experiment.many.plan import (
-    Cost,
-    cost_of,
-    folder_of,
-    methods_of,
-    parse_seeds,
-    seeds_text,
-    with_budgets,
-)
+from softqd.experiment.many.budget import Cost, cost_of, with_budgets
+from softqd.experiment.many.plan import folder_of, methods_of, parse_seeds
 
 
 @pytest.mark.parametrize(
@@ -30,7 +23,7 @@ from softqd.experiment.many.plan import (
 )
 def test_seeds(text, seeds):
     assert parse_seeds(text) == seeds
-    assert parse_seeds(seeds_text(seeds)) == seeds
+    assert parse_seeds(",".join(f"{seed}-{seed}" for seed in seeds)) == seeds
 
 
 @pytest.mark.parametrize("text", ["", "0", "five", "3-1", "1,2,1", "-3", "1.5"])

@@ -8,9 +8,10 @@ from toys import climb, make_bowl
 import softqd
 from softqd.experiment import config as configs
 from softqd.experiment.many import group
+from softqd.experiment.many.budget import with_budgets
 from softqd.experiment.many.grid import parse_grid
 from softqd.experiment.many.group import Group
-from softqd.experiment.many.plan import grid_methods, with_budgets
+from softqd.experiment.many.plan import grid_methods
 from softqd.experiment.many.runs import stacked
 
 BOWL, CLIMB = "toys:make_bowl", "toys:climb"

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from softqd.paper import catalog, results
 from softqd.paper import record as records
-from softqd.paper import results
+from softqd.paper.run import config_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +25,20 @@ def test_figures_of_the_page_are_there():
     assert names
     for name in names:
         assert (ROOT / "docs" / "figures" / name).exists(), "run 'make results'"
+
+
+def test_records_hold_the_settings_and_seeds_of_their_cases(found):
+    """Those of the presets and what the case says: none is changed by hand."""
+    specs = catalog.REPRODUCTIONS.values()
+    cases = {case.name(): case for spec in specs for case in spec.cases}
+    for record in found:
+        case, config = cases[record["name"]], record["config"]
+        wanted = config_of(case)
+        for table in ("problem", "algorithm"):
+            assert config[table] == wanted[table], record["name"]
+        run = {k: v for k, v in wanted["run"].items() if k not in ("seed", "log_every")}
+        assert run == {k: v for k, v in config["run"].items() if k != "log_every"}
+        assert tuple(record["seeds"]) == case.seeds, record["name"]
 
 
 def test_records_are_small():

@@ -35,6 +35,18 @@ assert_type(population[population.quality > 1.0], softqd.Population)
 best = population[int(population.quality.argmax())]
 print(best.quality, best.behavior)
 
+print(population.solutions, result.history["mean_quality"], problem.render)
+
+state = algorithm.init(jax.random.key(0))
+state, info = algorithm.step(state)
+assert_type(algorithm.population(state), softqd.Population)
+print(info.evaluations, problem.evaluate(sample(jax.random.key(0))))
+
+told = softqd.interop.told(lambda rng: rng.normal(size=8), behavior_dim=2)
+loop = softqd.interop.AskTell(softqd.dns(told), seed=0)
+print(loop.ask())
+print(softqd.squad_published, softqd.interop.host.problem)
+
 found = softqd.compare(
     problem,
     {"mine": lambda problem: softqd.squad(problem, overlap=0.3), "dns": "dns"},

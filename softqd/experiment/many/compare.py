@@ -18,6 +18,7 @@ from softqd.experiment.config import ConfigError
 from softqd.experiment.files.lock import locked
 from softqd.experiment.files.schema import FileError
 from softqd.experiment.folder import measure_again
+from softqd.experiment.many.budget import with_budgets
 from softqd.experiment.many.comparison import Comparison, conclude, entry_of
 from softqd.experiment.many.group import unfinished
 from softqd.experiment.many.plan import (
@@ -27,7 +28,6 @@ from softqd.experiment.many.plan import (
     folder_of,
     methods_of,
     refuse_other,
-    with_budgets,
 )
 from softqd.experiment.many.preset import read_presets
 from softqd.experiment.many.runs import Runs, check_jobs, run_all

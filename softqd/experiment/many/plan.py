@@ -1,4 +1,4 @@
-"""What a comparison will run: seeds, settings and equal budgets of the methods."""
+"""What a comparison will run: seeds, and methods with their settings."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-
 from softqd.experiment import config as configs
 from softqd.experiment.config import Config, ConfigError
 from softqd.experiment.result import plain_settings
 from softqd.experiment.same import first_difference
 from softqd.ops.names import unknown_message
-from softqd.ops.outside import NoGradientError
-from softqd.types import Algorithm, Problem, lift_arrays
+from softqd.types import Algorithm, Problem
 
 Factory = Callable[..., Algorithm]
 STAND_IN = "squad"
@@ -43,13 +40,6 @@ def folder_name(name: str) -> str:
     return name.replace(":", ".")
 
 
-class Cost(NamedTuple):
-    """Evaluations of the first population, and of one iteration."""
-
-    start: int
-    step: int
-
-
 def parse_seeds(text: str) -> list[int]:
     """Read seeds: a number of them, ranges, or a list.
 
@@ -73,22 +63,6 @@ def parse_seeds(text: str) -> list[int]:
             "range such as 2001-2010, or a list such as 1,4,9"
         ) from None
     return check_seeds(seeds)
-
-
-def seeds_text(seeds: Sequence[int]) -> str:
-    """Seeds as `parse_seeds` reads them back, and short.
-
-    Examples:
-        >>> seeds_text([1, 4, 5, 6]), seeds_text([7])
-        ('1-1,4-6', '7-7')
-    """
-    ranges: list[list[int]] = []
-    for seed in seeds:
-        if ranges and seed == ranges[-1][1] + 1:
-            ranges[-1][1] = seed
-        else:
-            ranges.append([seed, seed])
-    return ",".join(f"{first}-{last}" for first, last in ranges)
 
 
 def check_seeds(seeds: int | Sequence[int]) -> list[int]:
@@ -300,117 +274,6 @@ def method_of(name: str, config: Config, problem: Problem) -> Method:
         return Method(name, config, configs.build_algorithm(config, problem))
     except Exception as error:
         return Method(name, config, None, str(error))
-
-
-def cost_of(algorithm: Algorithm) -> Cost:
-    """What a run of the algorithm spends, as it reports it, without evaluating.
-
-    Compiled code keeps only what its output needs: here, two constants.
-    """
-
-    def count(init: Callable, step: Callable, key: Any) -> tuple[Any, Any]:
-        state = init(key)
-        return state.init_evaluations, step(state)[1].evaluations
-
-    functions = lift_arrays(algorithm.init), lift_arrays(algorithm.step)
-    start, step = jax.jit(count)(*functions, jax.random.key(0))
-    return Cost(int(start), int(step))
-
-
-def with_budgets(
-    methods: Sequence[Method],
-    evaluations: int | None,
-    kind_of: Callable[[Method], str] = lambda method: method.name,
-) -> tuple[int, list[Method]]:
-    """Give every method the same budget; by default the smallest preset's.
-
-    Methods whose first population alone costs more cannot run. Those of one kind are
-    known to cost the same.
-
-    Returns:
-        The budget, and the methods with ``evaluations`` in their configuration.
-
-    Raises:
-        ValueError: If no method can run.
-    """
-    methods = list(methods)
-    costs: dict[str, Cost] = {}
-    kinds: dict[str, Cost] = {}
-    for i, method in enumerate(methods):
-        if method.algorithm is not None:
-            try:
-                kind = kind_of(method)
-                kinds[kind] = kinds.get(kind) or cost_of(method.algorithm)
-                costs[method.name] = kinds[kind]
-            except Exception as error:
-                methods[i] = method._replace(
-                    algorithm=None, error=_reason(method.algorithm, error)
-                )
-    spent = [
-        cost.start + cost.step * _iterations(method)
-        for method in methods
-        if (cost := costs.get(method.name))
-    ]
-    budget = evaluations or min(spent, default=0)
-    limited = [_limited(m, costs.get(m.name), budget) for m in methods]
-    if all(method.algorithm is None for method in limited):
-        raise ValueError(f"no algorithm can run on this problem: {_reasons(limited)}")
-    return budget, limited
-
-
-def _reasons(methods: Sequence[Method]) -> str:
-    """Every reason once, with the methods it is about."""
-    names: dict[str, list[str]] = {}
-    for method in methods:
-        names.setdefault(method.error, []).append(method.name)
-    return "; ".join(
-        ", ".join(some[:3])
-        + f" and {len(some) - 3} more" * (len(some) > 3)
-        + f": {why}"
-        for why, some in names.items()
-    )
-
-
-def _reason(algorithm: Algorithm, error: Exception) -> str:
-    """Why an algorithm cannot run: often, `evaluate` cannot be differentiated."""
-    problem = algorithm.problem
-    is_said = isinstance(error, NoGradientError)
-    if is_said or problem is None or problem.sample is None:
-        return str(error)
-    key = jax.random.key(0)
-    keys = (key,) if problem.is_stochastic else ()
-
-    def total(solution: Any) -> Any:
-        quality, behavior = problem.evaluate(solution, *keys)
-        return quality + behavior.sum()
-
-    try:
-        jax.eval_shape(jax.grad(total), jax.eval_shape(problem.sample, key))
-    except Exception as cause:
-        return (
-            f"it needs gradients, and evaluate of problem {problem.name!r} cannot be "
-            f"differentiated ({str(cause).rstrip('.')}); use squad, dns or "
-            "sep_cma_mae, which need none"
-        )
-    return str(error)
-
-
-def _iterations(method: Method) -> int:
-    return method.config["run"]["iterations"]
-
-
-def _limited(method: Method, cost: Cost | None, budget: int) -> Method:
-    run = {k: v for k, v in method.config["run"].items() if k != "iterations"}
-    method = method._replace(
-        config={**method.config, "run": {**run, "evaluations": budget}}
-    )
-    if cost and cost.start + cost.step > budget:
-        reason = (
-            f"evaluations={budget} do not suffice for a first population and one "
-            f"iteration, {cost.start} + {cost.step}"
-        )
-        return method._replace(algorithm=None, error=reason)
-    return method
 
 
 def refuse_other(

@@ -25,6 +25,7 @@ from softqd.experiment.files.schema import (
     file_error,
 )
 from softqd.experiment.files.whole import write_whole
+from softqd.experiment.many.budget import with_budgets
 from softqd.experiment.many.compare import Experiment
 from softqd.experiment.many.comparison import (
     COMPARED,
@@ -46,7 +47,6 @@ from softqd.experiment.many.plan import (
     Method,
     check_seeds,
     grid_methods,
-    with_budgets,
 )
 from softqd.experiment.many.preset import write_preset
 from softqd.experiment.many.runs import check_jobs
