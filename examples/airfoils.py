@@ -98,7 +98,7 @@ def draw_gallery(population, problem):
 
 def draw_polar(solution):
     """Lift against drag, and their ratio against the angle, at three speeds."""
-    with softqd.plot.drawing(8.0, 3.4) as figure:
+    with softqd.plot.drawing(8.4, 3.6) as figure:
         lift_drag, ratio = figure.subplots(1, 2)
         for i, factor in enumerate((1.0, 0.5, 2.0)):
             reynolds = factor * FLOW["reynolds"]
@@ -107,7 +107,7 @@ def draw_polar(solution):
             for is_sure, style in ((True, "-"), (False, ":")):
                 shown = (found.confidence >= 0.9) == is_sure
                 drag = np.where(shown, found.drag, np.nan)
-                label = f"Reynolds number {reynolds:,.0f}" if is_sure else None
+                label = f"Re {reynolds:,.0f}" if is_sure else None
                 lift_drag.plot(drag, found.lift, style, color=color, label=label)
                 ratio.plot(ANGLES, found.lift / drag, style, color=color)
         at = polar(solution, FLOW["reynolds"], [FLOW["angle_deg"]])
