@@ -2,6 +2,7 @@
 
 from softqd.networks._latent_models import Generator as Generator
 from softqd.networks._latent_models import Scorer as Scorer
+from softqd.problems._airfoils import airfoils as airfoils
 from softqd.problems._arm import arm as arm
 from softqd.problems._faces import faces as faces
 from softqd.problems._image_composition import image_composition as image_composition

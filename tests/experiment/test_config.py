@@ -11,8 +11,9 @@ from softqd.registry import PRESETS
 TINY_FACES = Path(__file__).parents[1] / "fixtures" / "faces"
 # Instead of what would have to be fetched.
 AT_HAND = {"ic": ["target=hopper"], "lsi-faces": [f"weights={TINY_FACES}"]}
-# Others want weights, and have tests of their own.
-NAMES = [*(name for name in PRESETS if name not in ("lsi", "lsi-hard"))]
+# These want weights or packages, and have tests of their own.
+ELSEWHERE = ("lsi", "lsi-hard", "airfoils")
+NAMES = [name for name in PRESETS if name not in ELSEWHERE]
 NAMES += ["linear_projection"]
 
 
