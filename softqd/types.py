@@ -251,6 +251,27 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, (jax.Array, np.ndarray))
 
 
+class _FoundDim(int):
+    """A number of behavior dimensions that was found, not declared."""
+
+
+class _BehaviorDim:
+    """The number of behavior dimensions: as declared, or found when it is needed."""
+
+    def __get__(self, problem: Problem | None, _: Any = None) -> Any:
+        if problem is None:  # the default of the field
+            return None
+        known = vars(problem)
+        if known.get("behavior_dim") is None:
+            known["behavior_dim"] = _FoundDim(_find_behavior_dim(problem))
+        return known["behavior_dim"]
+
+    def __set__(self, problem: Problem, value: int | None) -> None:
+        # What was found of one problem is not declared of its copy.
+        is_found = isinstance(value, _FoundDim)
+        vars(problem)["behavior_dim"] = None if is_found else value
+
+
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True)
 class Problem:
@@ -281,6 +302,8 @@ class Problem:
             unit in brackets where there is one: ``"age (years)"``. Shown as they are:
             dollars make no formulas.
         target: Image ``(height, width, 3)`` to show beside rendered solutions.
+        behavior_dim: Number of behavior dimensions, where neither ``sample`` nor the
+            bounds tell it. None: it is found by tracing ``evaluate``.
 
     Raises:
         TypeError: If a function is not callable.
@@ -308,6 +331,7 @@ class Problem:
     quality_level: float | None = None
     is_differentiable: bool | None = None
     solution_bounds: Any = None
+    behavior_dim: Any = _BehaviorDim()  # a whole number
 
     def __post_init__(self):
         if not callable(self.evaluate):
@@ -332,6 +356,7 @@ class Problem:
             set_field("quality_level", _check_level(self.quality_level))
         if self.solution_bounds is not None:
             set_field("solution_bounds", _check_box(self.solution_bounds))
+        _check_dim(vars(self)["behavior_dim"])
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{name} {value}" for name, value in self._rows().items())
@@ -357,20 +382,6 @@ class Problem:
     def is_stochastic(self) -> bool:
         """Whether ``evaluate`` takes a key beside the solution."""
         return _num_required(self.evaluate) >= 2
-
-    @functools.cached_property
-    def behavior_dim(self) -> int:
-        """Number of behavior dimensions, from ``sample`` or else from the bounds."""
-        if self.sample is not None:
-            solution = jax.eval_shape(self.draw, jax.random.key(0))
-            return check_evaluate(self, solution)
-        low = self.behavior_bounds[0] if self.behavior_bounds is not None else 0.0
-        if isinstance(low, tuple):
-            return len(low)
-        raise ValueError(
-            f"problem {self.name!r} does not say how many behavior dimensions it has; "
-            "give it sample=, or behavior_bounds= with one value per dimension"
-        )
 
     def draw(self, key: Key) -> Any:
         """One random solution of ``sample``.
@@ -407,6 +418,7 @@ class Problem:
             self.behavior_names,
             self.quality_level,
             self.is_differentiable,
+            _declared_dim(self),
         )
         return children, static
 
@@ -428,6 +440,7 @@ class Problem:
             "behavior_names",
             "quality_level",
             "is_differentiable",
+            "behavior_dim",
         ]
         for name, value in zip(names, (*children, *static), strict=True):
             object.__setattr__(problem, name, value)
@@ -479,6 +492,34 @@ def _check_bounds(bounds: Any) -> Bounds:
         low, high = np.broadcast_arrays(low, high)
         return tuple(low.tolist()), tuple(high.tolist())
     return float(low), float(high)
+
+
+def _declared_dim(problem: Problem) -> int | None:
+    dim = vars(problem)["behavior_dim"]
+    return None if isinstance(dim, _FoundDim) else dim
+
+
+def _check_dim(dim: Any) -> None:
+    is_count = isinstance(dim, (int, np.integer)) and not isinstance(dim, bool)
+    if dim is not None and not (is_count and dim >= 1):
+        raise ValueError(
+            f"behavior_dim must be a whole number from 1 on, or None; got {dim!r}"
+        )
+
+
+def _find_behavior_dim(problem: Problem) -> int:
+    """From ``sample``, or else from the bounds."""
+    if problem.sample is not None:
+        solution = jax.eval_shape(problem.draw, jax.random.key(0))
+        return check_evaluate(problem, solution)
+    low = problem.behavior_bounds[0] if problem.behavior_bounds is not None else 0.0
+    if isinstance(low, tuple):
+        return len(low)
+    raise ValueError(
+        f"problem {problem.name!r} does not say how many behavior dimensions it has; "
+        "give it sample=, behavior_dim=, or behavior_bounds= with one value per "
+        "dimension"
+    )
 
 
 def _check_level(level: Any) -> float:
@@ -573,5 +614,10 @@ def check_evaluate(problem: Problem, solution: PyTree) -> int:
         raise ValueError(
             f"{where} returned a behavior of shape ({dim},), but behavior_bounds "
             f"declare {len(low)} dimensions"
+        )
+    if _declared_dim(problem) not in (None, dim):
+        raise ValueError(
+            f"{where} returned a behavior of shape ({dim},), but it declares "
+            f"behavior_dim={_declared_dim(problem)}"
         )
     return dim

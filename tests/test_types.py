@@ -233,3 +233,30 @@ def test_populations_without_rows_or_solutions():
     bare = dataclasses.replace(mixed_population(), solutions={})
     assert bare.to_pandas().columns.tolist() == ["quality", "behavior_0", "behavior_1"]
     assert bare.to_ribs()["solution"].shape == (2, 0)
+
+
+def test_behavior_dim_may_be_declared():
+    problem = softqd.Problem(good, behavior_bounds=(0, 1), behavior_dim=2)
+    assert problem.behavior_dim == 2
+    (again,) = jax.tree.map(lambda p: p, [problem])
+    assert again.behavior_dim == 2
+    assert softqd.cma_mega(problem, cells=4).problem.behavior_dim == 2
+
+
+def test_a_declared_behavior_dim_is_held_to():
+    problem = softqd.Problem(good, lambda key: jnp.zeros(4), behavior_dim=3)
+    with pytest.raises(ValueError, match="declares behavior_dim=3"):
+        softqd.squad(problem, population_size=2).init(jax.random.key(0))
+
+
+def test_what_was_found_is_not_declared_of_a_copy():
+    problem = softqd.Problem(good, lambda key: jnp.zeros(4))
+    assert problem.behavior_dim == 2
+    wider = dataclasses.replace(problem, evaluate=lambda x: (x.sum(), x))
+    assert wider.behavior_dim == 4
+
+
+@pytest.mark.parametrize("dim", [0, -1, 2.0, True, "2"])
+def test_wrong_behavior_dims_are_refused(dim):
+    with pytest.raises(ValueError, match="behavior_dim must be a whole number"):
+        softqd.Problem(good, behavior_dim=dim)
