@@ -20,6 +20,7 @@ from softqd.experiment.run import run
 from softqd.experiment.run_folder import CHECKPOINT, POPULATION, RunFolder
 from softqd.experiment.same import first_difference
 from softqd.metrics import DEFAULT_CELLS, METRICS, evaluate_population
+from softqd.ops.seeds import check_seed
 from softqd.ops.units import Units
 from softqd.types import Problem
 
@@ -67,8 +68,9 @@ def run_into_folder(
             start is refused.
         NonFiniteError, CheckpointError: As `softqd.run` raises them.
     """
-    problem, algorithm = build(config)
     limits = config["run"]
+    check_seed(limits["seed"])
+    problem, algorithm = build(config)
     solutions = _solutions(limits.get("init"))
     with _holding(folder):
         _refuse_taken(folder, config, resume)

@@ -19,6 +19,7 @@ from softqd.experiment.program import Lanes, program_of
 from softqd.experiment.reporter import Reporter
 from softqd.experiment.result import Result
 from softqd.ops.checks import check_count
+from softqd.ops.seeds import check_seed, check_seeds
 from softqd.types import Algorithm, Population
 
 # Of a run that nothing else ends.
@@ -108,7 +109,8 @@ def run(
 
     Args:
         algorithm: What to run.
-        seed: One seed, or several that advance together in one compiled program.
+        seed: One seed, or several that advance together in one compiled program:
+            whole numbers from 0 to 2**64 - 1, no two of which are the same run.
         num_iterations: Most iterations.
         log_every: Iterations between log points.
         max_evaluations: Most evaluations, initialization included: no iteration is
@@ -148,10 +150,10 @@ def run(
         >>> result.history["evaluations"][-1].item()  # 5 * 32 + 20 * (32 + 4)
         880
     """
-    is_many = not isinstance(seed, (int, np.integer))
-    seeds = [int(s) for s in seed] if is_many else [int(seed)]
+    is_many = isinstance(seed, Sequence) or np.ndim(seed) > 0
+    seeds = check_seeds(list(seed), "seed") if is_many else [check_seed(seed)]
     limits = Limits(num_iterations, max_evaluations, max_seconds)
-    _check_arguments(seeds, limits, log_every)
+    _check_arguments(limits, log_every)
     if limits == Limits() and stop_when is None:
         limits = Limits(num_iterations=DEFAULT_ITERATIONS)
     folder = Path(checkpoint_dir) if checkpoint_dir is not None else None
@@ -218,11 +220,7 @@ def _reporter(progress: bool | Reporter) -> Iterator[Reporter | None]:
         yield bar
 
 
-def _check_arguments(seeds: list[int], limits: Limits, log_every: int) -> None:
-    if not seeds:
-        raise ValueError("seed is an empty sequence; give at least one seed")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"seed holds duplicates: {seeds}")
+def _check_arguments(limits: Limits, log_every: int) -> None:
     check_count("log_every", log_every, 1)
     for name in ("num_iterations", "max_evaluations"):
         if getattr(limits, name) is not None:
