@@ -17,6 +17,7 @@ from softqd.algorithms._bandwidth import coordinates, crowding
 from softqd.objective import repulsion, safe_sqrt
 from softqd.ops import evaluation
 from softqd.ops.checks import rows_finite
+from softqd.ops.precision import widened
 from softqd.types import Evaluation, Key, Problem
 
 
@@ -94,8 +95,8 @@ def climb(
         crowded = crowding(overlap, num_neighbors) * light
         push += (crowded / jnp.sqrt(gamma_sq))[:, None] * leave
         ones = jnp.ones_like(quality)
-        gradient = pullback(ones, push)
-        slope = pullback(ones, jnp.zeros_like(push)) if with_slope else ()
+        gradient = widened(pullback(ones, push))
+        slope = widened(pullback(ones, jnp.zeros_like(push))) if with_slope else ()
         is_sound &= rows_finite(gradient)
         climbed = Climbed(
             Evaluation(quality, behavior), z, overlap, is_sound, gradient, slope

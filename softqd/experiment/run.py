@@ -150,8 +150,9 @@ def run(
         >>> result.history["evaluations"][-1].item()  # 5 * 32 + 20 * (32 + 4)
         880
     """
-    is_many = isinstance(seed, Sequence) or np.ndim(seed) > 0
-    seeds = check_seeds(list(seed), "seed") if is_many else [check_seed(seed)]
+    is_many = np.ndim(seed) > 0
+    wanted: Any = seed
+    seeds = check_seeds(list(wanted), "seed") if is_many else [check_seed(seed)]
     limits = Limits(num_iterations, max_evaluations, max_seconds)
     _check_arguments(limits, log_every)
     if limits == Limits() and stop_when is None:

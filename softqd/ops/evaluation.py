@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.core import Literal
 from jaxtyping import Float, Int, PyTree
 
+from softqd.ops.precision import wide
 from softqd.types import Evaluation, Key, Problem
 
 
@@ -148,7 +149,7 @@ def _draw(render: Any, solutions: PyTree) -> Any:
 
 def _one(problem: Problem, solution: PyTree, key: Key | None) -> Evaluation:
     args = (key,) if problem.is_stochastic else ()
-    return Evaluation(*problem.evaluate(solution, *args))
+    return Evaluation(*map(wide, problem.evaluate(solution, *args)))
 
 
 def _size(solutions: PyTree) -> int:
