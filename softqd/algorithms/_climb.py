@@ -17,7 +17,7 @@ from softqd.algorithms._bandwidth import coordinates, crowding
 from softqd.objective import repulsion, safe_sqrt
 from softqd.ops import evaluation
 from softqd.ops.checks import rows_finite
-from softqd.ops.precision import widened
+from softqd.ops.precision import near_one, widened
 from softqd.types import Evaluation, Key, Problem
 
 
@@ -121,6 +121,10 @@ def in_units(gradient: PyTree, is_sound: Bool[Array, " n"]) -> PyTree:
 
     # The barrier keeps consumers from computing the gradient again.
     gradient = jax.lax.optimization_barrier(jax.tree.map(sound, gradient))
+    leaves = jax.tree.leaves(gradient)
+    # Qualities of 1e30 have squares out of range.
+    scale = near_one(*(x.astype(jnp.float32) for x in leaves))
+    gradient = jax.tree.map(lambda x: x * scale.astype(x.dtype), gradient)
     leaves = jax.tree.leaves(gradient)
     total = jnp.stack([jnp.sum(x.astype(jnp.float32) ** 2) for x in leaves]).sum()
     unit = jnp.sqrt(total / sum(x.size for x in leaves))

