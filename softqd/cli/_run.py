@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from softqd.cli._deterministic import Deterministic
 from softqd.cli._errors import UsageError, interruptible
 from softqd.cli._metrics import print_metrics, say
 from softqd.cli._report import announce_run
@@ -47,6 +48,7 @@ def run(
     ] = False,
     workers: Workers = None,
     dask: Dask = None,
+    deterministic: Deterministic = False,
     trust: Annotated[
         bool,
         typer.Option("--trust", help="Import the modules that a config.toml names."),

@@ -118,6 +118,11 @@ def refused_words(
     """
     if not refused:
         return None
+    if num_there == 0 and refused[-1] == 0:
+        return (
+            f"there is no solution: none of about {evaluations:.0f} evaluations in an "
+            "iteration found a cell. Do the behavior_bounds fit the behaviors?"
+        )
     if num_there == 0:
         return (
             f"there is no solution: of about {evaluations:.0f} evaluations in an "
