@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 CORE   := --ignore tests/parity --ignore tests/browser
 
 .PHONY: demo test slow networks parity torch-parity browser lint docs package \
-	oldest graph bench bench-torch results clean
+	oldest campaign graph bench bench-torch results clean
 
 demo: $(VENV)/.core
 	rm -rf runs/demo
@@ -64,6 +64,12 @@ package: $(VENV)/.package
 oldest: $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --no-compile "uv>=0.5"
 	JOBS=$(JOBS) $(BIN)/python scripts/oldest.py $(VENV)/oldest $(PYTHONS)
+
+# Kills, inputs at random, full disks: at most 40 minutes; by hand and nightly.
+SEED  ?= 0
+SHARE ?= 1
+campaign: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m campaign --jobs $(JOBS) --seed $(SEED) --share $(SHARE)
 
 # Rooms of the package: files, lines, and who imports whom.
 graph: $(VENV)/bin/python

@@ -34,7 +34,9 @@ def main() -> None:
     # The wheel is built from the sdist, so the sdist is complete.
     _call(sys.executable, "-m", "build", "--outdir", DIST, ROOT, quiet=True)
     (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
-    files = _call("git", "-C", ROOT, "ls-files", "softqd", quiet=True).split()
+    files = _call(
+        "git", "-C", ROOT, "ls-files", "softqd", "softqd_command.py", quiet=True
+    ).split()
     _check(sdist, _in_sdist(sdist), {*files, *BESIDE})
     _check(wheel, _in_wheel(wheel), set(files))
     with tempfile.TemporaryDirectory(prefix="softqd-package-") as folder:

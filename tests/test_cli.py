@@ -243,8 +243,8 @@ def test_failed_run_has_status_1(capsys, tmp_path):
     assert "is not finite" in err
 
 
-def interrupt_run(folder, awaited):
-    """Start a run and send Ctrl-C once the awaited file is there."""
+def interrupt_run(folder, awaited, how=signal.SIGINT):
+    """Start a run and send a signal once the awaited file is there."""
     command = [sys.executable, "-m", "softqd.cli", "run", "lp-easy", *SMALL]
     command += ["--iterations", "1000000", "--out", str(folder)]
     log = folder.parent / "stderr.txt"
@@ -253,20 +253,24 @@ def interrupt_run(folder, awaited):
         deadline = time.monotonic() + 120
         while not awaited.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         try:
             process.wait(timeout=120)
         finally:
             process.kill()  # nothing of it is left behind, whatever happened
-    assert process.returncode == 130
-    assert "continue with the same command and --resume" in log.read_text()
+    assert process.returncode == 128 + how
+    word = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}[how]
+    line = f"softqd: {word}; continue with the same command and --resume"
+    assert log.read_text().splitlines()[-1] == line
+    assert "Traceback" not in log.read_text()
 
 
 @pytest.mark.slow
-def test_interrupt_keeps_the_checkpoint_and_says_how_to_go_on(tmp_path):
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_keeps_the_checkpoint_and_says_how_to_go_on(tmp_path, how):
     folder = tmp_path / "a"
     state = folder / "checkpoint" / "state.npz"
-    interrupt_run(folder, awaited=state)
+    interrupt_run(folder, state, how)
     assert state.exists()
 
 

@@ -69,7 +69,7 @@ def test_without_matplotlib_there_is_a_table(capsys, tmp_path, monkeypatch):
         (["lsi", "--quick"], "softqd weights fetch"),
         (["ic", "--set", "size=8"], "only target, generator, scorer"),
         (["lp", "--seeds", "3,3"], "duplicates"),
-        (["lp", "--seeds", "0"], "seeds must be one or more"),
+        (["lp", "--seeds", "0"], "seeds must be a whole number at least 1"),
         (["lp", "--from", "nowhere"], "holds no record of 'lp'"),
     ],
 )

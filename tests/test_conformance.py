@@ -28,6 +28,13 @@ SMALL = {
 ALGORITHMS = sorted(registry.ALGORITHMS)
 
 
+@pytest.fixture(params=[jnp.float32, jnp.float64, jnp.float16, jnp.bfloat16])
+def dtype(request):
+    """A type of solutions, with double precision where it needs that."""
+    with jax.enable_x64(request.param == jnp.float64):
+        yield request.param
+
+
 def build(name, problem=None):
     problem = make_bowl() if problem is None else problem
     factory = registry.ALGORITHMS[name]
@@ -294,6 +301,43 @@ class TestConformance:
         problem = softqd.Problem(lambda x: (x, x), lambda key: jnp.ones(3), (0.0, 2.0))
         with pytest.raises(ValueError, match=r"quality of shape \(3,\)"):
             build(name, problem).init(jax.random.key(0))
+
+    def test_a_step_keeps_the_types_of_its_state(self, name, dtype):
+        """As a loop demands: traced, which needs no compilation."""
+
+        def types(tree):
+            return [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]
+
+        algorithm = build(name, make_bowl(dtype=dtype))
+        state = jax.eval_shape(algorithm.init, jax.random.key(0))
+        new, _ = jax.eval_shape(algorithm.step, state)
+        assert types(new) == types(state)
+        population = jax.eval_shape(algorithm.population, state)
+        assert population.solutions.dtype == dtype
+        # Half precision is for solutions alone.
+        wide = jnp.promote_types(dtype, jnp.float32)
+        assert population.quality.dtype == population.behavior.dtype == wide
+
+    @pytest.mark.slow
+    def test_a_start_and_three_steps_in_every_precision(self, name, dtype):
+        algorithm = build(name, make_bowl(dtype=dtype))
+
+        @jax.jit
+        def found(key):
+            start = algorithm.init(key)
+            end = jax.lax.fori_loop(0, 3, lambda _, s: algorithm.step(s)[0], start)
+            return algorithm.population(end)
+
+        population = found(jax.random.key(0)).compact()
+        x = np.asarray(population.solutions, np.float64)
+        # The bowl by NumPy at the solutions that were kept; some ten roundings of
+        # numbers up to 32 are allowed.
+        error = 320 * float(jnp.finfo(dtype).eps)
+        quality = 10.0 - ((x - 0.3) ** 2).sum(1)
+        np.testing.assert_allclose(population.quality, quality, atol=error)
+        behavior = 1 / (1 + np.exp(-x[:, :2]))
+        np.testing.assert_allclose(population.behavior, behavior, atol=error)
+        assert len(x)
 
     def test_problem_without_sample_needs_solutions(self, name):
         problem = softqd.Problem(lambda x: (x.sum(), x[:2]))

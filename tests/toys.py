@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import softqd
 
 
-def make_bowl(dim=6, behavior_bounds=(0.0, 1.0), **kwargs):
+def make_bowl(dim=6, behavior_bounds=(0.0, 1.0), dtype=None, **kwargs):
     """Smooth quality around 0.3, first two coordinates through a sigmoid."""
     kwargs = {"quality_level": 0.0, **kwargs}
 
@@ -16,7 +16,7 @@ def make_bowl(dim=6, behavior_bounds=(0.0, 1.0), **kwargs):
         return 10.0 - jnp.sum((x - 0.3) ** 2), jax.nn.sigmoid(x[:2])
 
     def sample(key):
-        return jax.random.normal(key, (dim,))
+        return jax.random.normal(key, (dim,), dtype)
 
     return softqd.Problem(evaluate, sample, behavior_bounds, name="bowl", **kwargs)
 

@@ -17,6 +17,7 @@ from softqd.algorithms._bandwidth import coordinates, crowding
 from softqd.objective import repulsion, safe_sqrt
 from softqd.ops import evaluation
 from softqd.ops.checks import rows_finite
+from softqd.ops.precision import near_one, widened
 from softqd.types import Evaluation, Key, Problem
 
 
@@ -80,8 +81,8 @@ def climb(
     crowded = crowding(overlap, num_neighbors) * light
     push += (crowded / jnp.sqrt(gamma_sq))[:, None] * direction
     ones = jnp.ones_like(quality)
-    gradient = pullback(ones, push)
-    slope = pullback(ones, jnp.zeros_like(push)) if with_slope else ()
+    gradient = widened(pullback(ones, push))
+    slope = widened(pullback(ones, jnp.zeros_like(push))) if with_slope else ()
     is_sound &= rows_finite(gradient)
     return Climbed(
         found=Evaluation(quality, behavior),
@@ -105,6 +106,10 @@ def in_units(gradient: PyTree, is_sound: Bool[Array, " n"]) -> PyTree:
 
     # The barrier keeps consumers from computing the gradient again.
     gradient = jax.lax.optimization_barrier(jax.tree.map(sound, gradient))
+    leaves = jax.tree.leaves(gradient)
+    # Qualities of 1e30 have squares out of range.
+    scale = near_one(*(x.astype(jnp.float32) for x in leaves))
+    gradient = jax.tree.map(lambda x: x * scale.astype(x.dtype), gradient)
     leaves = jax.tree.leaves(gradient)
     total = jnp.stack([jnp.sum(x.astype(jnp.float32) ** 2) for x in leaves]).sum()
     unit = jnp.sqrt(total / sum(x.size for x in leaves))

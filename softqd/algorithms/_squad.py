@@ -49,6 +49,7 @@ from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.expressions import Optimizer, as_optimizer
 from softqd.ops.level import first_level
+from softqd.ops.precision import narrowed, widened
 from softqd.ops.start import evaluate_first, first_solutions
 from softqd.types import Algorithm, Evaluation, Key, Problem
 
@@ -226,11 +227,13 @@ def _init(
         return state
     climbed = _climb(parts, problem, state, first, evaluate_key, with_slope=True)
     start = Start(
-        solutions=first,
+        solutions=widened(first),
         quality=found.quality,
         gradient=climbed.slope,
         evaluate=lambda x: (
-            evaluation.evaluate(problem, reflected(problem, x), evaluate_key, m).quality
+            evaluation.evaluate(
+                problem, reflected(problem, narrowed(x, first)), evaluate_key, m
+            ).quality
         ),
     )
     return state._replace(
@@ -334,14 +337,13 @@ def _take_step(
     Returns:
         The population, and gradients and steps that go with it.
     """
+    where = widened(state.solutions)
     updates, steps = parts.steps.update(
-        state.gradient, state.steps, state.solutions, progress, state.horizon
+        state.gradient, state.steps, where, progress, state.horizon
     )
     updates = jax.tree.map(lambda u: u * state.pace.astype(u.dtype), updates)
-    proposed = jax.tree.map(
-        lambda x, u: x + u.astype(x.dtype), state.solutions, updates
-    )
-    proposed = reflected(problem, proposed)
+    proposed = jax.tree.map(lambda x, u: x + u.astype(x.dtype), where, updates)
+    proposed = reflected(problem, narrowed(proposed, state.solutions))
     climbed = _climb(parts, problem, state, proposed, key)
     is_sound = climbed.is_sound
 

@@ -24,6 +24,7 @@ from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_count, is_concrete, rows_finite
 from softqd.ops.distances import mean_nearest_dist_sq
 from softqd.ops.expressions import Optimizer, as_optimizer
+from softqd.ops.precision import narrowed, widened
 from softqd.ops.start import evaluate_first, first_solutions
 from softqd.ops.transforms import (
     behavior_transform,
@@ -161,7 +162,7 @@ def _init(
         solutions=first,
         quality=found.quality,
         behavior=found.behavior,
-        optimizer=jax.vmap(settings.optimizer.init)(first),
+        optimizer=jax.vmap(settings.optimizer.init)(widened(first)),
     )
 
 
@@ -259,10 +260,11 @@ def _update_batch(
     gradient = jax.lax.optimization_barrier(pullback(pull, push))
     finite = rows_finite(gradient)
     # Optax descends: it is handed the negative of the ascent direction.
-    descent = jax.tree.map(jnp.negative, gradient)
-    updates, moments = jax.vmap(settings.optimizer.update)(descent, moments, solutions)
-    solutions = jax.vmap(optax.apply_updates)(solutions, updates)
-    solutions = reflected(problem, solutions)
+    descent = jax.tree.map(jnp.negative, widened(gradient))
+    where = widened(solutions)
+    updates, moments = jax.vmap(settings.optimizer.update)(descent, moments, where)
+    moved = narrowed(jax.vmap(optax.apply_updates)(where, updates), solutions)
+    solutions = reflected(problem, moved)
 
     new = evaluation.evaluate(problem, solutions, keys[1])
     all_z = _write(all_z, to_z(new.behavior), start)

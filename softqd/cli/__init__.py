@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import softqd
+import softqd_command
 from softqd.cli._compare import compare
 from softqd.cli._errors import Interrupted
 from softqd.cli._figure import figure
@@ -30,16 +31,15 @@ app.command(name="list")(list_names)
 for _command in (run, evaluate, compare, sweep, figure, report, reproduce):
     app.command()(_command)
 app.command(name="select")(select_members)
+# Of processes that a signal ended, in shells.
+_SIGNALLED = 128
 app.add_typer(weights, name="weights")
 
 
-_INTERRUPTED = 130
-
-
 def main() -> None:
-    """Entry point: run a command and turn failures into exit statuses."""
+    """Run a command and turn failures into exit statuses; `softqd_command` calls it."""
     status = invoke(sys.argv[1:])
-    if status == _INTERRUPTED:
+    if status > _SIGNALLED:
         # An interrupted compilation may crash while Python takes itself down.
         sys.stdout.flush()
         sys.stderr.flush()
@@ -50,14 +50,16 @@ def main() -> None:
 def invoke(arguments: list[str]) -> int:
     """Run a command and return its exit status.
 
-    0 on success, 2 on wrong usage or bad input, 1 on a failed run, 130 on Ctrl-C.
+    0 on success, 2 on wrong usage or bad input, 1 on a failed run; after Ctrl-C 130 and
+    after SIGTERM 143.
     """
+    softqd_command.how_to_go_on = ""
     try:
         return app(arguments, standalone_mode=False) or 0
-    except (KeyboardInterrupt, Interrupted) as interrupt:
-        how = str(interrupt) or "continue with the same command and --resume"
-        _complain(f"interrupted; {how}")
-        return _INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        return _interrupted(Interrupted(interrupt).signal)
+    except Interrupted as interrupted:
+        return _interrupted(interrupted.signal)
     except (ValueError, OSError) as error:
         _complain(str(error))
         return 2
@@ -77,6 +79,13 @@ def invoke(arguments: list[str]) -> int:
         text = message().rstrip(".")
         _complain(f"{text}; run 'softqd --help' or 'softqd COMMAND --help'")
         return 2
+
+
+def _interrupted(number: int) -> int:
+    """Say so, unless that is done already; the exit status."""
+    if softqd_command.begin_to_leave():
+        _complain(softqd_command.words(number))
+    return _SIGNALLED + number
 
 
 def _complain(message: str) -> None:

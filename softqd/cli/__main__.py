@@ -1,6 +1,6 @@
 """``python -m softqd.cli``."""
 
-from softqd.cli import main
+from softqd_command import main
 
 if __name__ == "__main__":
     main()

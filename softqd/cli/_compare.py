@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from softqd.cli._deterministic import Deterministic
 from softqd.cli._errors import UsageError, interruptible
 from softqd.cli._metrics import say
 from softqd.cli._report import announce
@@ -49,6 +50,7 @@ def compare(
     ] = False,
     workers: Workers = None,
     dask: Dask = None,
+    deterministic: Deterministic = False,
 ) -> int:
     """Compare algorithms on a problem; called again, it continues."""
     from softqd.experiment.config import from_name

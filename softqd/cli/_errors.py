@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import softqd_command
+from softqd.experiment.signals import Terminated
 
 
 class UsageError(ValueError):
@@ -11,13 +15,20 @@ class UsageError(ValueError):
 
 
 class Interrupted(Exception):
-    """Ctrl-C, under a name that typer does not handle itself; says how to go on."""
+    """Ctrl-C or SIGTERM, under a name that typer does not handle itself."""
+
+    def __init__(self, interrupt: KeyboardInterrupt):
+        super().__init__(str(interrupt))
+        is_term = isinstance(interrupt, Terminated)
+        default = signal.SIGTERM if is_term else signal.SIGINT
+        self.signal = getattr(interrupt, "signal", default)
 
 
 @contextmanager
 def interruptible(how: str = "continue with the same command") -> Iterator[None]:
-    """Turn Ctrl-C into `Interrupted`, which says how to go on."""
+    """What to say on Ctrl-C and SIGTERM; they may still be held back, or raised."""
+    softqd_command.how_to_go_on = how
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        raise Interrupted(how) from interrupt
+        raise Interrupted(interrupt) from interrupt

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from softqd.cli._deterministic import Deterministic
 from softqd.cli._devices import Devices, Distributed, mesh_over
 from softqd.cli._errors import UsageError, interruptible
 from softqd.cli._metrics import print_metrics, say
@@ -50,6 +51,7 @@ def run(
     dask: Dask = None,
     devices: Devices = None,
     distributed: Distributed = False,
+    deterministic: Deterministic = False,
     trust: Annotated[
         bool,
         typer.Option("--trust", help="Import the modules that a config.toml names."),
@@ -91,7 +93,10 @@ def run(
         say(f"run folder {folder}")
         announce_run(folder, result)
 
-    with interruptible(""), working(config, workers, dask):
+    with (
+        interruptible("continue with the same command and --resume"),
+        working(config, workers, dask),
+    ):
         run_into_folder(
             config,
             folder,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from softqd.cli._deterministic import Deterministic
 from softqd.cli._errors import interruptible
 from softqd.cli._metrics import say
 from softqd.cli._tables import sweep_table
@@ -40,6 +41,7 @@ def sweep(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the experiment.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes, on the CPU.")] = 1,
+    deterministic: Deterministic = False,
 ) -> int:
     """Find the best settings of an algorithm; called again, it continues."""
     from softqd.experiment.many.grid import parse_grid

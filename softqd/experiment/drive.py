@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from jaxtyping import PyTree
 
 from softqd.experiment.loop import LogPoint, Loop
 from softqd.experiment.reporter import Reporter
+from softqd.experiment.signals import Deferred
 
 
 class Limits(NamedTuple):
@@ -99,10 +98,14 @@ class Course(NamedTuple):
 
 def drive(
     loop: Loop, course: Course, solutions: PyTree | None = None, resume: bool = False
-) -> bool:
-    """Begin or continue a run, and advance it until a limit; whether Ctrl-C came."""
+) -> int:
+    """Begin or continue a run, and advance it until a limit.
+
+    Returns:
+        The signal that ended it before, SIGINT or SIGTERM; 0 if none did.
+    """
     limits, log_every = course.limits, course.log_every
-    with _DeferredInterrupt() as interrupt, _remembering(loop, course.folder, resume):
+    with Deferred() as interrupt, _remembering(loop, course.folder, resume):
         resume_from = course.folder if resume else None
         loop.start(solutions, resume_from, *limits[:2])
         last_save, is_first_chunk = time.perf_counter(), True
@@ -110,7 +113,7 @@ def drive(
             agreed = loop.program.spread.agreed  # clocks and signals differ
             is_done = agreed(course.is_over(loop))
             while not is_done and (left := agreed(float(limits.steps_left(loop)))) > 0:
-                if agreed(interrupt.is_pending):
+                if agreed(interrupt.pending):
                     break
                 if limits.max_evaluations and not loop.ledger.evaluations_per_step:
                     loop.advance_within(limits.max_evaluations)
@@ -131,7 +134,8 @@ def drive(
         # Not kept: what continues logs where it would have logged anyway.
         loop.log()
         loop.warn_of_outside()
-        return interrupt.is_pending
+        loop.warn_of_refused()
+        return interrupt.pending
 
 
 def _is_true(answer: Any) -> bool:
@@ -153,26 +157,6 @@ def _report(loop: Loop, reporter: Reporter, limits: Limits, is_first: bool) -> N
     if not is_first:
         reporter.announce(limits.seconds_left(loop))
     reporter.update(limits.share_done(loop), loop.ledger.iteration, loop.latest())
-
-
-class _DeferredInterrupt:
-    """Holds Ctrl-C back until the state is whole; a second one is immediate."""
-
-    def __enter__(self):
-        self.is_pending = False
-        self._is_installed = threading.current_thread() is threading.main_thread()
-        if self._is_installed:
-            self._previous = signal.getsignal(signal.SIGINT)
-            signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(self, *exception):
-        if self._is_installed:
-            signal.signal(signal.SIGINT, self._previous)
-
-    def _note(self, *_):
-        self.is_pending = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

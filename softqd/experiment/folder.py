@@ -18,6 +18,7 @@ from softqd.experiment.run_folder import CHECKPOINT, POPULATION, RunFolder
 from softqd.experiment.same import first_difference
 from softqd.experiment.spread import Spread, mesh_of
 from softqd.metrics import DEFAULT_CELLS, METRICS, evaluate_population
+from softqd.ops.seeds import check_seed
 from softqd.ops.units import Units
 from softqd.types import Problem
 
@@ -70,8 +71,9 @@ def run_into_folder(
             start is refused.
         NonFiniteError, CheckpointError: As `softqd.run` raises them.
     """
-    problem, algorithm = build(config)
     limits = config["run"]
+    check_seed(limits["seed"])
+    problem, algorithm = build(config)
     solutions = _solutions(limits.get("init"))
     is_writer = Spread(mesh_of(mesh)).is_writer
     with _holding(folder) if is_writer else nullcontext():

@@ -29,7 +29,14 @@ from softqd.experiment.program import Program, Tally
 from softqd.experiment.result import COUNTS, Result, plain_settings, versions
 from softqd.experiment.run_folder import PYTHON
 from softqd.experiment.warm import fitted
-from softqd.experiment.watch import STILL, num_outside, outside_words, trouble
+from softqd.experiment.watch import (
+    narrow_words,
+    num_outside,
+    outside_words,
+    refused_words,
+    still_words,
+    trouble,
+)
 from softqd.ops.checks import check_first_evaluation, check_solutions
 from softqd.ops.level import level_of
 from softqd.ops.units import Units, units_of
@@ -221,9 +228,14 @@ class Loop:
     def _check_start(self, state: PyTree) -> None:
         """Refuse a first population that is not finite or out of bounds."""
         problem = self.program.algorithm.problem
-        if problem is not None:
-            for place in self.program.places(state):
-                check_first_evaluation(problem, *place)
+        if problem is None:
+            return
+        places = self.program.places(state)
+        behavior = places[0][1]
+        if words := narrow_words(problem, behavior.shape[1], behavior.dtype):
+            warnings.warn(words, stacklevel=2)
+        for place in places:
+            check_first_evaluation(problem, *place)
 
     def _find_measures(self, state: PyTree) -> None:
         """Find levels and units among the first there are; archives may start empty."""
@@ -290,9 +302,9 @@ class Loop:
             for places in zip(before, self.program.places(self.state), strict=True)
             for pair in zip(*places, strict=True)
         ):
-            warnings.warn(
-                f"after iteration {self.ledger.iteration} {STILL}", stacklevel=2
-            )
+            words = still_words(before[0][0])
+            text = f"after iteration {self.ledger.iteration} {words}"
+            warnings.warn(text, stacklevel=2)
 
     def advance_within(self, max_evaluations: int) -> None:
         """Take the first iteration, and take it back if it cost too much.
@@ -356,6 +368,29 @@ class Loop:
                 which = self.program.lanes.words(lane)
                 warnings.warn(outside_words(num, problem, which), stacklevel=2)
                 return
+
+    def warn_of_refused(self) -> None:
+        """Say so, of the first lane that it is true of, if all or many were refused."""
+        ledger = self.ledger
+        if not ledger.iteration or "rejected" not in ledger.history:
+            return
+        for lane, num_there in enumerate(self._num_there()):
+            history = ledger.history_of(lane)
+            # Nothing was refused yet where there was no iteration.
+            refused = [x for x in history["rejected"] if not math.isnan(x)]
+            evaluations, gradients = (
+                (history[name][-1] - history[name][0]) / ledger.iteration
+                for name in COUNTS[:2]
+            )
+            words = refused_words(num_there, refused, evaluations, gradients)
+            if words and lane not in ledger.failures:
+                which = self.program.lanes.words(lane)
+                text = f"after iteration {ledger.iteration}{which}, {words}"
+                warnings.warn(text, stacklevel=2)
+                return
+
+    def _num_there(self) -> list[int]:
+        return [len(quality) for quality, _ in self.program.places(self.state)]
 
     def _warn_of_trouble(self, places: list[tuple[np.ndarray, np.ndarray]]) -> None:
         """Say so, once, if a population cannot spread."""

@@ -26,6 +26,7 @@ from softqd.experiment.spread import Spread, spread_over
 from softqd.experiment.warm import completed, missing
 from softqd.ops.gpu import compiler_options
 from softqd.ops.outside import door_of
+from softqd.ops.seeds import key_of
 from softqd.ops.walk import Walk, Walker, abreast, answered
 from softqd.types import Algorithm, Population, Problem, lift_arrays
 
@@ -46,7 +47,7 @@ class Lanes(NamedTuple):
 
     def starts(self) -> Any:
         """What ``init`` is called with, for all lanes."""
-        keys = [jax.random.key(seed) for seed in self.seeds]
+        keys = [key_of(seed) for seed in self.seeds]
         key = keys[0] if self.is_single else jnp.stack(keys)
         return key if self.numbers is None else (key, self.numbers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -20,8 +21,10 @@ from softqd.experiment.loop import LogPoint, Loop, NonFiniteError
 from softqd.experiment.program import Lanes, program_of
 from softqd.experiment.reporter import Reporter
 from softqd.experiment.result import Result
+from softqd.experiment.signals import raise_interrupt
 from softqd.experiment.spread import mesh_of
 from softqd.ops.checks import check_count
+from softqd.ops.seeds import check_seed, check_seeds
 from softqd.types import Algorithm, Population
 
 # Of a run that nothing else ends.
@@ -33,14 +36,20 @@ class Interrupted(KeyboardInterrupt):
 
     Attributes:
         result: The `Result`, or a list of them if the run had several seeds.
+        signal: SIGINT; SIGTERM where a program handles that like Ctrl-C.
     """
 
-    def __init__(self, result: Result | list[Result], iteration: int):
+    def __init__(
+        self,
+        result: Result | list[Result],
+        iteration: int,
+        number: int = signal.SIGINT,
+    ):
         super().__init__(
             f"the run was interrupted after iteration {iteration}; its result so far "
             "is the attribute 'result' of this exception"
         )
-        self.result = result
+        self.result, self.signal = result, number
 
 
 @overload
@@ -114,7 +123,8 @@ def run(
 
     Args:
         algorithm: What to run.
-        seed: One seed, or several that advance together in one compiled program.
+        seed: One seed, or several that advance together in one compiled program:
+            whole numbers from 0 to 2**64 - 1, no two of which are the same run.
         num_iterations: Most iterations.
         log_every: Iterations between log points.
         max_evaluations: Most evaluations, initialization included: no iteration is
@@ -157,10 +167,11 @@ def run(
         >>> result.history["evaluations"][-1].item()  # 5 * 32 + 20 * (32 + 4)
         880
     """
-    is_many = not isinstance(seed, (int, np.integer))
-    seeds = [int(s) for s in seed] if is_many else [int(seed)]
+    is_many = np.ndim(seed) > 0
+    wanted: Any = seed
+    seeds = check_seeds(list(wanted), "seed") if is_many else [check_seed(seed)]
     limits = Limits(num_iterations, max_evaluations, max_seconds)
-    _check_arguments(seeds, limits, log_every)
+    _check_arguments(limits, log_every)
     if limits == Limits() and stop_when is None:
         limits = Limits(num_iterations=DEFAULT_ITERATIONS)
     folder = Path(checkpoint_dir) if checkpoint_dir is not None else None
@@ -180,13 +191,13 @@ def run(
             *(limits, log_every, folder, checkpoint_every),
             *(reporter, callback, stop_when),
         )
-        interrupted = drive(loop, course, solutions, resume)
-        found = loop.results(interrupted)
+        stopped_by = drive(loop, course, solutions, resume)
+        found = loop.results(bool(stopped_by))
     results = [result for result in found if isinstance(result, Result)]
     result = results if is_many else results[0]
     # Where statements are typed one by one, Python has prompts, and IPython too.
-    if interrupted and not hasattr(sys, "ps1"):
-        raise Interrupted(result, loop.ledger.iteration)
+    if stopped_by and not hasattr(sys, "ps1"):
+        raise Interrupted(result, loop.ledger.iteration, stopped_by)
     return result
 
 
@@ -212,8 +223,8 @@ def run_lanes(
         alone.
     """
     loop = Loop(program_of(algorithm, lanes), config, measure, goes_on=True)
-    if drive(loop, course, resume=True):
-        raise KeyboardInterrupt
+    if number := drive(loop, course, resume=True):
+        raise_interrupt(number)
     return loop.results()
 
 
@@ -229,11 +240,7 @@ def _reporter(progress: bool | Reporter) -> Iterator[Reporter | None]:
         yield bar
 
 
-def _check_arguments(seeds: list[int], limits: Limits, log_every: int) -> None:
-    if not seeds:
-        raise ValueError("seed is an empty sequence; give at least one seed")
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"seed holds duplicates: {seeds}")
+def _check_arguments(limits: Limits, log_every: int) -> None:
     check_count("log_every", log_every, 1)
     for name in ("num_iterations", "max_evaluations"):
         if getattr(limits, name) is not None:

@@ -16,6 +16,7 @@ from softqd.ops import evaluation
 from softqd.ops.bounds import reflected
 from softqd.ops.checks import check_first_evaluation
 from softqd.ops.level import level_of
+from softqd.ops.seeds import key_of
 from softqd.types import Algorithm, Key, Problem
 
 # Solutions evaluated at once.
@@ -61,7 +62,7 @@ def fitted(
         return solutions, (size - num) * problem.sample_evaluations
     if is_resumed:
         return jax.tree.map(lambda x: x[:size], solutions), 0
-    key = jax.random.fold_in(jax.random.key(seed), _CHOSEN)
+    key = jax.random.fold_in(key_of(seed), _CHOSEN)
     evaluate = jax.jit(evaluation.evaluate, static_argnames="chunk_size")
     found = evaluate(problem, solutions, key, chunk_size=_CHUNK)
     quality, behavior = map(np.asarray, found)

@@ -31,6 +31,7 @@ from softqd.ops.outside import (
     Request,
     door_of,
 )
+from softqd.ops.seeds import check_seed
 from softqd.ops.walk import Walk
 from softqd.types import Algorithm, Problem
 
@@ -85,7 +86,8 @@ class AskTell:
         if solutions is not None and algorithm.problem is not None:
             solutions = check_solutions(algorithm.problem, solutions)
         self._solutions = solutions
-        self._program = WalkedProgram(algorithm, Lanes([int(seed)], is_single=True))
+        lanes = Lanes([check_seed(seed)], is_single=True)
+        self._program = WalkedProgram(algorithm, lanes)
         self._loop = Loop(self._program)
         self._door = Door(_not_here)  # keeps what gradients are pulled from
         self._walk: Walk | None = None

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from softqd.algorithms import squad
 from softqd.interop._ask_tell import AskTell, told
 from softqd.ops.checks import check_count
+from softqd.ops.seeds import check_seed
 from softqd.types import Problem
 
 
@@ -63,8 +64,8 @@ class SquadEmitter:
             )
         center = np.zeros(self.solution_dim) if x0 is None else np.asarray(x0, float)
         self._sample = lambda rng: center + sigma0 * rng.normal(size=center.shape)
-        entropy = np.random.SeedSequence(seed).generate_state(1)[0]
-        self._seed = int(entropy) if seed is None else int(seed)
+        drawn = np.random.SeedSequence().generate_state(1, np.uint64)[0]
+        self._seed = check_seed(drawn if seed is None else seed)
         self._settings = settings
         self._loop: AskTell | None = None
 

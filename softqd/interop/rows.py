@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from softqd.ops import evaluation
 from softqd.ops.checks import check_solutions
+from softqd.ops.seeds import check_seed, key_of
 from softqd.types import Evaluation, Key, Problem, check_evaluate
 
 
@@ -31,7 +32,7 @@ class RowEvaluator:
         self.solution_dim = sum(leaf.size for leaf in leaves)
         self.dtype = jnp.result_type(*(leaf.dtype for leaf in leaves))
         self.behavior_dim = check_evaluate(problem, self.structure)
-        self.key, self.num_calls = jax.random.key(seed), 0
+        self.key, self.num_calls = key_of(check_seed(seed)), 0
         self.programs: dict[tuple[int, bool], Callable] = {}
         self.compile_seconds = 0.0
 

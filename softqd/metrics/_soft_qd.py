@@ -28,6 +28,7 @@ from softqd.ops.checks import (
 )
 from softqd.ops.distances import map_rows, squared_distances
 from softqd.ops.kernels import bump
+from softqd.ops.seeds import check_seed
 
 NUM_REPLICATES = 32
 # The default width gives a bump of quality 1 the volume of one of this many cells.
@@ -163,7 +164,7 @@ def base_points(
 ) -> tuple[Float[np.ndarray, " s"], Float[np.ndarray, "s d"]]:
     """Quasi-random points: where in the mixture, and standard normal offsets."""
     size = 2 ** max(0, math.ceil(math.log2(num_samples / NUM_REPLICATES)))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     sobol = scipy.stats.qmc.Sobol(dim + 1, scramble=False).random(size)
     shifts = rng.random((NUM_REPLICATES, 1, dim + 1))
     points = ((sobol[None] + shifts) % 1.0).reshape(-1, dim + 1)

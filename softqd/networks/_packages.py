@@ -30,7 +30,9 @@ def pip_download(
     if path.is_file() and sha256_of(path) == sha256:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", requirement]
+    # Of an sdist pip would run the build before there is anything to verify.
+    command = [sys.executable, "-m", "pip", "download", "--no-deps"]
+    command += ["--only-binary=:all:", requirement]
     done = subprocess.run(
         [*command, "--dest", str(path.parent)],
         stdout=sys.__stderr__ if is_shown else subprocess.DEVNULL,

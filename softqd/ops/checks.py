@@ -15,6 +15,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 
 from softqd.ops.bounds import side_of
+from softqd.ops.precision import wide
 from softqd.ops.structure import as_like, solution_like
 from softqd.ops.transforms import is_outside
 from softqd.types import Problem, check_evaluate, check_leaves
@@ -180,11 +181,13 @@ def check_population(
 ) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
     """Return qualities above a level, and behaviors, as the theory can work with them.
 
+    Half precision becomes single.
+
     Raises:
         ValueError: If shapes do not match, a value is not finite, or a quality is
             below the level.
     """
-    quality, behavior = (jnp.asarray(as_array(x)) for x in (quality, behavior))
+    quality, behavior = (wide(jnp.asarray(as_array(x))) for x in (quality, behavior))
     if quality.ndim != 1 or behavior.ndim != 2 or len(quality) != len(behavior):
         raise ValueError(
             "quality must have shape (n,) and behavior (n, d) with the same n; got "

@@ -25,6 +25,7 @@ from softqd.ops.cma_es import (
     sample_cma,
     update_cma,
 )
+from softqd.ops.precision import narrowed, near_one, widened
 from softqd.types import Evaluation, Key, Problem
 
 RANKERS = ("improvement", "two_stage")
@@ -135,7 +136,7 @@ def renew(
     """Start emitters that are over anew from random elites; also how many do."""
     elites = flatten(sample_elites(archive, key, is_over.shape[0]))
     is_over &= archive.occupied.any()  # or there is no elite to start from
-    return select(is_over, jax.vmap(start)(elites), old), is_over.sum()
+    return select(is_over, jax.vmap(start)(elites), old), is_over.sum(dtype=jnp.int32)
 
 
 def check_rules(ranker: Any, selection: Any, restart: Any) -> None:
@@ -160,21 +161,22 @@ def check_rules(ranker: Any, selection: Any, restart: Any) -> None:
 
 def flattener(template: PyTree) -> Callable[[Float[Array, "*b p"]], PyTree]:
     """From flat vectors, with any leading axes, to solutions shaped as a template."""
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), template)
+    zeros = widened(jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), template))
     _, unravel = jax.flatten_util.ravel_pytree(zeros)
 
     def unflatten(flat):
         one = unravel
         for _ in range(flat.ndim - 1):
             one = jax.vmap(one)
-        return one(flat)
+        return narrowed(one(flat), template)
 
     return unflatten
 
 
 def flatten(solutions: PyTree) -> Float[Array, "n p"]:
-    """Solutions with a leading axis as rows of numbers."""
-    return jax.vmap(lambda s: jax.flatten_util.ravel_pytree(s)[0])(solutions)
+    """Solutions with a leading axis as rows of numbers, none in half precision."""
+    wide = widened(solutions)
+    return jax.vmap(lambda s: jax.flatten_util.ravel_pytree(s)[0])(wide)
 
 
 def evaluate_with_jacobian(
@@ -204,7 +206,8 @@ def normalize_rows(
     gradients: Float[Array, "*b p"], eps: float = 1e-8
 ) -> Float[Array, "*b p"]:
     """Divide every gradient by its length, ``eps`` added; a zero one stays zero."""
-    norm = jnp.sqrt((gradients**2).sum(-1, keepdims=True))
+    scale = near_one(gradients, axis=-1)  # or squares leave the range
+    norm = jnp.sqrt(((gradients * scale) ** 2).sum(-1, keepdims=True)) / scale
     return gradients / (norm + eps)
 
 

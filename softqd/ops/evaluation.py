@@ -13,6 +13,7 @@ from jax.extend.core import Literal
 from jaxtyping import Float, Int, PyTree
 
 from softqd.ops.outside import door_of
+from softqd.ops.precision import wide
 from softqd.types import Evaluation, Key, Problem
 
 
@@ -173,7 +174,7 @@ def _draw(render: Any, solutions: PyTree) -> Any:
 
 def _one(problem: Problem, solution: PyTree, key: Key | None) -> Evaluation:
     args = (key,) if problem.is_stochastic else ()
-    return Evaluation(*problem.evaluate(solution, *args))
+    return Evaluation(*map(wide, problem.evaluate(solution, *args)))
 
 
 def _size(solutions: PyTree) -> int:

@@ -59,8 +59,10 @@ def gradient_step(
     problem: Problem, solutions: PyTree, key: Key | None, step_size: float | Array
 ) -> PyTree:
     """One plain step up the gradient of quality: an evaluation with gradient each."""
-    _, z, pullback = evaluation.evaluate_with_vjp(problem, solutions, key, lambda b: b)
-    slope = pullback(jnp.ones((z.shape[0],), z.dtype), jnp.zeros_like(z))
+    found, z, pullback = evaluation.evaluate_with_vjp(
+        problem, solutions, key, lambda b: b
+    )
+    slope = pullback(jnp.ones_like(found.quality), jnp.zeros_like(z))
     return jax.tree.map(
         lambda x, g: x + jnp.asarray(step_size, x.dtype) * g, solutions, slope
     )

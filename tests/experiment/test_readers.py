@@ -340,3 +340,9 @@ def test_pandas_round_trip(tmp_path, dtype):
     for field in ("solutions", "quality", "behavior"):
         kept = getattr(population, field)[population.occupied]
         np.testing.assert_array_equal(getattr(back, field), kept)
+
+
+def test_an_empty_name_is_not_the_default(tmp_path):
+    np.savez(tmp_path / "a.npz", quality=np.ones(3), behavior=np.ones((3, 2)))
+    with pytest.raises(ValueError, match="unknown array ''"):
+        read_population(tmp_path / "a.npz", behavior=[""])

@@ -237,7 +237,7 @@ def test_random_start_that_is_not_finite():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"seed": []}, "seed is an empty sequence"),
+        ({"seed": []}, "seed must be between 1 and"),
         ({"seed": [1, 1]}, "seed holds duplicates"),
         ({"num_iterations": -1}, "num_iterations must be a whole number at least 0"),
         ({"log_every": 0}, "log_every must be a whole number at least 1"),

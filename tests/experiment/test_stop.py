@@ -182,12 +182,12 @@ def test_a_comparison_is_interrupted_as_before(tmp_path, monkeypatch):
     from softqd.experiment import drive
 
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    monkeypatch.setattr(drive._DeferredInterrupt, "is_pending", True, raising=False)
 
-    def enter(self):
-        self._is_installed = False
-        return self
+    class Pressed(drive.Deferred):
+        def __enter__(self):
+            super().__enter__().pending = signal.SIGINT
+            return self
 
-    monkeypatch.setattr(drive._DeferredInterrupt, "__enter__", enter)
+    monkeypatch.setattr(drive, "Deferred", Pressed)
     with pytest.raises(KeyboardInterrupt):
         softqd.compare(make_bowl(), {"climb": climb}, 1, evaluations=64, out=tmp_path)

@@ -1,4 +1,7 @@
+import dataclasses
+import re
 import warnings
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -71,3 +74,76 @@ def test_behaviors_outside_their_bounds_are_counted_in_every_method(seed):
     results = found if isinstance(seed, list) else [found]
     for result in results:
         assert result.history["clipped_behaviors"].tolist() == [0, 3, 3]
+
+
+@jax.custom_vjp
+def without_slope(x):
+    return x
+
+
+without_slope.defvjp(lambda x: (x, None), lambda _, g: (g * jnp.nan,))
+
+
+def spoiled(**parts):
+    """The bowl with parts of its answer spoiled."""
+    bowl = make_bowl(behavior_bounds=parts.pop("bounds", (0.0, 1.0)))
+
+    def evaluate(x):
+        quality, behavior = bowl.evaluate(parts.get("inside", lambda x: x)(x))
+        of_quality, of_behavior = (
+            parts.get(name, lambda value: value) for name in ("quality", "behavior")
+        )
+        return of_quality(quality), of_behavior(behavior)
+
+    return dataclasses.replace(bowl, evaluate=evaluate)
+
+
+CELLS = {"cells": 24, "batch_size": 6}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "parts", "words"),
+    [
+        (
+            partial(softqd.ga_me, **CELLS),
+            {"behavior": lambda b: b * jnp.nan},
+            r"no solution: of about \d+ evaluations in an iteration 6 were not finite",
+        ),
+        (
+            partial(softqd.sep_cma_mae, num_emitters=1, **CELLS),
+            {"quality": lambda f: f * jnp.nan},
+            "there is no solution: of about",
+        ),
+        (
+            partial(softqd.dns_g, population_size=12, batch_size=5, grad_batch_size=4),
+            {"inside": without_slope},
+            "at least 4 solutions were not finite, and 4 gradients were taken",
+        ),
+        (
+            partial(softqd.cma_mega, num_emitters=2, **CELLS),
+            {"inside": without_slope},
+            "and 2 gradients were taken: are they finite",
+        ),
+        (
+            partial(softqd.dns, population_size=12, batch_size=5),
+            {"behavior": lambda b: 1e6 + 1e-3 * b, "bounds": (1e6, 1e6 + 1e-3)},
+            r"float32 has about 0 numbers: .* Subtract 1000000 from the behavior",
+        ),
+    ],
+)
+def test_the_cause_is_named(algorithm, parts, words):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        softqd.run(algorithm(spoiled(**parts)), num_iterations=6, log_every=3)
+    assert any(re.search(words, str(one.message)) for one in told), told
+
+
+@pytest.mark.parametrize("factor", [1e30, 1e-30])
+def test_the_unit_of_quality_is_no_matter(factor):
+    """Steps are those of the plain bowl, whose squares do not leave the range."""
+    algorithm = partial(softqd.squad, population_size=12, num_neighbors=4)
+    plain, other = (
+        softqd.run(algorithm(problem), num_iterations=10).history["max_quality"]
+        for problem in (make_bowl(), spoiled(quality=lambda f: f * factor))
+    )
+    np.testing.assert_allclose(other / factor, plain, rtol=1e-3)

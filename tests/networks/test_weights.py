@@ -65,7 +65,7 @@ def test_list_shows_license_source_and_size(capsys):
             assert part in text
         for file in entry.files:
             assert file.url.removeprefix("pip:") in text
-    assert "pip download --no-deps random-face==2021.7.21.1" in text
+    assert "pip download --no-deps --only-binary=:all: random-face==2021.7.21.1" in text
     assert "607 MB, not in the cache" in text
 
 

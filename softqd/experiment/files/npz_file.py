@@ -76,8 +76,9 @@ def _held(
     path: Path, held: list[str], name: str | None, default: str, option: str
 ) -> str:
     """The name of an array that the file holds: the one given, else the default."""
-    if (name or default) in held:
-        return name or default
+    wanted = default if name is None else name
+    if wanted in held:
+        return wanted
     listed = f"it holds {', '.join(held) or 'no arrays'}"
     if name is not None:
         raise ValueError(f"{path}: {unknown_message('array', name, held, listed)}")

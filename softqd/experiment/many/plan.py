@@ -10,6 +10,8 @@ from softqd.experiment import config as configs
 from softqd.experiment.config import Config, ConfigError
 from softqd.experiment.result import plain_settings
 from softqd.experiment.same import first_difference
+from softqd.ops import seeds as ops_seeds
+from softqd.ops.checks import check_count
 from softqd.ops.names import unknown_message
 from softqd.types import Algorithm, Problem
 
@@ -56,7 +58,9 @@ def parse_seeds(text: str) -> list[int]:
         seeds = []
         for part in text.split(","):
             first, dash, last = part.partition("-")
-            seeds += range(int(first), int(last if dash else first) + 1)
+            some = range(int(first), int(last if dash else first) + 1)
+            # More than can be made are refused before they are written down.
+            seeds += some[: ops_seeds.MOST_SEEDS + 1]
     except ValueError:
         raise ValueError(
             f"seeds {text!r} cannot be read; write a number of seeds such as 10, a "
@@ -69,15 +73,12 @@ def check_seeds(seeds: int | Sequence[int]) -> list[int]:
     """Seeds as a list: the first so many, or those given.
 
     Raises:
-        ValueError: If there is none, one is negative, or one comes twice.
+        ValueError: If there is none, one is no seed, or one comes twice.
     """
-    found = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
-    if not found or min(found) < 0:
-        raise ValueError(f"seeds must be one or more numbers from 0; got {seeds!r}")
-    twice = sorted({s for s in found if found.count(s) > 1})
-    if twice:
-        raise ValueError(f"seeds holds duplicates: {twice}; give every seed once")
-    return found
+    if not isinstance(seeds, int):
+        return ops_seeds.check_seeds(list(seeds))
+    check_count("seeds", seeds, 1, ops_seeds.MOST_SEEDS)
+    return list(range(seeds))
 
 
 def methods_of(

@@ -25,6 +25,7 @@ from typing import IO
 from softqd.experiment import config as configs
 from softqd.experiment.many.group import Emit, Event, Group, run_group
 from softqd.experiment.many.plan import Method
+from softqd.experiment.signals import handling, raise_interrupt
 
 
 def run_tasks(out: Path, groups: Sequence[Group], jobs: int, emit: Emit) -> None:
@@ -37,8 +38,9 @@ def run_tasks(out: Path, groups: Sequence[Group], jobs: int, emit: Emit) -> None
     with ThreadPoolExecutor(jobs) as threads:
         futures = [threads.submit(pool.work, group) for group in groups]
         try:
-            for future in futures:
-                future.result()
+            with handling(raise_interrupt):
+                for future in futures:
+                    future.result()
         except KeyboardInterrupt:
             pool.stop()
             threads.shutdown(cancel_futures=True)
@@ -114,7 +116,8 @@ def _end_with_parent() -> None:
 def main() -> None:
     """The worker: run what standard input says."""
     # Programs started in the background ignore it, and so would we.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, raise_interrupt)
     spec = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     config = spec["config"]
