@@ -103,8 +103,9 @@ def run(
     was interrupted and resumed; on a GPU, where compilers choose kernels by trying them
     out, as long as it stays in one process.
 
-    Ctrl-C ends a run when its state is whole. In a notebook or at a prompt its result
-    so far is returned, and says ``interrupted``; a script gets `Interrupted`.
+    Ctrl-C ends a run when its iteration is done, a second one at once. In a notebook or
+    at a prompt its result so far is returned, and says ``interrupted``; a script gets
+    `Interrupted`.
 
     Args:
         algorithm: What to run.
@@ -169,7 +170,12 @@ def run(
             *(limits, log_every, folder, checkpoint_every),
             *(reporter, callback, stop_when),
         )
-        interrupted = drive(loop, course, solutions, resume)
+        try:
+            interrupted = drive(loop, course, solutions, resume)
+        except KeyboardInterrupt:  # the second one, in the middle of an iteration
+            if not loop.regain():
+                raise
+            interrupted = True
     found = loop.results(interrupted)
     results = [result for result in found if isinstance(result, Result)]
     result = results if is_many else results[0]
