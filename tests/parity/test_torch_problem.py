@@ -239,6 +239,19 @@ def test_solutions_are_not_changed_in_place():
         softqd.run(algorithm, num_iterations=1)
 
 
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        lambda x: (x.sum() if x.sum() > 0 else -x.sum(), x[:2]),
+        lambda x: (torch.tensor(x.sum().item()), x[:2]),
+    ],
+)
+def test_what_vmap_cannot_batch_is_told_another_way(evaluate):
+    with pytest.raises(RuntimeError, match="vmap") as caught:
+        make(evaluate, behavior_bounds=None).behavior_dim  # noqa: B018 (raises)
+    assert "batched=True" in " ".join(caught.value.__notes__)
+
+
 def test_samples_are_tensors_of_numbers():
     with pytest.raises(ValueError, match=r"got \['torch.int64'\]"):
         make(sample=lambda generator: torch.arange(3))
