@@ -583,8 +583,17 @@ def check_evaluate(problem: Problem, solution: PyTree) -> int:
         ValueError: Naming what was expected and what came.
     """
     args = (jax.random.key(0),) if problem.is_stochastic else ()
-    output = jax.eval_shape(problem.evaluate, solution, *args)
     where = f"evaluate of problem {problem.name!r}"
+    try:
+        output = jax.eval_shape(problem.evaluate, solution, *args)
+    except TypeError as error:  # JAX's own are of this type, and other libraries'
+        if "Tracer" in repr(error) or isinstance(error, jax.errors.JAXTypeError):
+            error.add_note(
+                f"{where} must be written with operations of JAX. For one on NumPy "
+                "arrays use softqd.interop.host.problem, for one on tensors of PyTorch "
+                "softqd.interop.torch.problem"
+            )
+        raise
     if not isinstance(output, tuple) or len(output) != 2:
         raise ValueError(
             f"{where} must return (quality, behavior); got "

@@ -12,6 +12,12 @@ def bowl(x):
     return 10.0 - float(np.sum((x - 0.3) ** 2)), 1.0 / (1.0 + np.exp(-x[:2]))
 
 
+def bowl_slowly(x):
+    """As the bowl, in a moment."""
+    time.sleep(0.05)
+    return bowl(x)
+
+
 def noisy(x, rng):
     """With a quality that is another one each time."""
     quality, behavior = bowl(x)

@@ -94,6 +94,24 @@ def test_wrong_output_of_evaluate(evaluate, message):
         check_evaluate(problem, jnp.zeros(4))
 
 
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        lambda x: (float(x.sum()), x[:2]),
+        lambda x: (np.asarray(x).sum(), x[:2]),
+        # As torch's: "argument 'input' must be Tensor, not DynamicJaxprTracer".
+        lambda x: "a" + x,
+    ],
+)
+def test_functions_of_other_libraries_are_shown_their_door(evaluate):
+    problem = softqd.Problem(evaluate, lambda key: jax.random.normal(key, (3,)))
+    with pytest.raises(TypeError) as caught:
+        softqd.dns(problem, population_size=4).init(jax.random.key(0))
+    notes = " ".join(caught.value.__notes__)
+    assert "softqd.interop.host.problem" in notes
+    assert "softqd.interop.torch.problem" in notes
+
+
 def test_stochastic_by_signature():
     def noisy(x, key):
         return x.sum(), x

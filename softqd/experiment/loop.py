@@ -164,6 +164,7 @@ class Loop:
         # None while an iteration has its buffers, and after one that failed.
         self.state: PyTree | None = None
         self.info: Any = None
+        self.kept: PyTree | None = None  # before an iteration that keeps its buffers
         self.compile_seconds = 0.0
         self.seconds_per_step = 0.0  # of the last chunk; 0 before there was one
         self.is_warned = False
@@ -260,8 +261,17 @@ class Loop:
         before = self.places_at_start()
         began = time.perf_counter()
         state, self.state = self.state, None
+        self.kept = state if self.program.keeps_state else None
         found = jax.block_until_ready(self.program.advance(state, num_steps))
+        self.kept = None
         self.advanced(found, num_steps, time.perf_counter() - began, before)
+
+    def regain(self) -> bool:
+        """Go back to before an iteration that was cut short; whether that is known."""
+        self.state, self.kept = self.state if self.kept is None else self.kept, None
+        if self.state is not None:
+            self.log()
+        return self.state is not None
 
     def places_at_start(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
         """Where everyone is, before the first iteration."""

@@ -82,6 +82,8 @@ class Program:
     Runs of one algorithm share what was traced and compiled for the first of them.
     """
 
+    keeps_state = False  # when it advances from it
+
     def __init__(self, algorithm: Algorithm, lanes: Lanes, mesh: Mesh | None = None):
         self.algorithm, self.lanes = algorithm, lanes
         self._functions = _functions_of(algorithm)
@@ -241,6 +243,8 @@ class WalkedProgram(Program):
     Each lane is walked on its own, so that a branch that one of them takes costs the
     others no evaluations; what they ask for is asked together.
     """
+
+    keeps_state = True
 
     def begin(self, solutions: PyTree | None) -> PyTree:
         """Compute the first state."""

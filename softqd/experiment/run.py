@@ -21,7 +21,7 @@ from softqd.experiment.loop import LogPoint, Loop, NonFiniteError
 from softqd.experiment.program import Lanes, program_of
 from softqd.experiment.reporter import Reporter
 from softqd.experiment.result import Result
-from softqd.experiment.signals import raise_interrupt
+from softqd.experiment.signals import raise_interrupt, signal_of
 from softqd.experiment.spread import mesh_of
 from softqd.ops.checks import check_count
 from softqd.ops.seeds import check_seed, check_seeds
@@ -118,8 +118,9 @@ def run(
     was interrupted and resumed; on a GPU, where compilers choose kernels by trying them
     out, as long as it stays in one process.
 
-    Ctrl-C ends a run when its state is whole. In a notebook or at a prompt its result
-    so far is returned, and says ``interrupted``; a script gets `Interrupted`.
+    Ctrl-C ends a run when its iteration is done, a second one at once. In a notebook or
+    at a prompt its result so far is returned, and says ``interrupted``; a script gets
+    `Interrupted`.
 
     Args:
         algorithm: What to run.
@@ -191,7 +192,12 @@ def run(
             *(limits, log_every, folder, checkpoint_every),
             *(reporter, callback, stop_when),
         )
-        stopped_by = drive(loop, course, solutions, resume)
+        try:
+            stopped_by = drive(loop, course, solutions, resume)
+        except KeyboardInterrupt as error:  # the second one, amid an iteration
+            if not loop.regain():
+                raise
+            stopped_by = signal_of(error)
         found = loop.results(bool(stopped_by))
     results = [result for result in found if isinstance(result, Result)]
     result = results if is_many else results[0]

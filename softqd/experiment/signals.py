@@ -25,6 +25,11 @@ def raise_interrupt(number: int, frame: FrameType | None = None) -> None:
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
+def signal_of(error: KeyboardInterrupt) -> int:
+    """Which of them raised this."""
+    return signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+
+
 @contextmanager
 def handling(handler: Handler) -> Iterator[dict[int, Any]]:
     """Have both signals handled by this for a while, in the main thread.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ class AskTell:
         self._pending: Request | None = None
         self._is_asked = False
         self._answers: list[list[Any]] = []  # since the last whole iteration
+        self._kept: list[list[Any]] = []  # to begin with, when the walk is next opened
 
     # --- the loop -----------------------------------------------------------------
 
@@ -142,9 +143,13 @@ class AskTell:
                 gradient with respect to the solutions, of their structure. Needed
                 where ``wants_gradient`` says so.
 
+        What raises is not told, so that it can be told once more.
+
         Raises:
             ValueError: If nothing was asked, shapes are wrong, or gradients are needed.
         """
+        if self._is_asked:
+            self._open()
         request = self._pending
         if request is None or not self._is_asked:
             raise ValueError("nothing was asked; call ask() before tell()")
@@ -154,8 +159,9 @@ class AskTell:
                 raise ValueError(_needs_pullback(self._program.algorithm))
             pull = _checked_pullback(request, pullback)
             answer.append(self._door.hold(pull, request.size))
-        self._is_asked = False
+        self._kept = [*self._answers]
         self._send(answer)
+        self._is_asked = False
 
     def result(self) -> Result:
         """What the iterations that are whole have found.
@@ -219,7 +225,8 @@ class AskTell:
         if told.pop("iteration") == self._iteration:
             for name, array in told.items():
                 answers.setdefault(name.split("/")[0], []).append(array)
-        self._open(answers.values())
+        self._kept = list(answers.values())
+        self._open()
 
     # --- inside -------------------------------------------------------------------
 
@@ -228,10 +235,11 @@ class AskTell:
         """Of the last state; -1 before there is one."""
         return -1 if self._loop.state is None else self._loop.ledger.iteration
 
-    def _open(self, told: Iterable[list[Any]] = ()) -> None:
+    def _open(self) -> None:
         if self._walk is None:
             self._walk = self._iterations()
-            self._send(None, *told)
+            self._answers.clear()
+            self._send(None, *self._kept)
 
     def _send(self, *answers: Any) -> None:
         """Go on to the next evaluation; gradients are pulled on the way."""
@@ -251,6 +259,9 @@ class AskTell:
                     coming = [door.answer(request)]
         except StopIteration:
             return
+        except BaseException:  # of a pullback, say: as it was before this call
+            self._walk = None
+            raise
         self._pending = request
 
     def _iterations(self) -> Walk:
@@ -258,18 +269,19 @@ class AskTell:
         if loop.state is None:
             state = yield from self._program.beginning(self._solutions)
             loop.head_for(loop.begun(state), *limits[:2])
-        self._forget()
+            self._settled()
         while limits.steps_left(loop) > 0:
             before, began = loop.places_at_start(), time.perf_counter()
             found = yield from self._program.advancing(loop.state, 1)
             loop.advanced(found, 1, time.perf_counter() - began, before)
             loop.log()
-            self._forget()
+            self._settled()
 
-    def _forget(self) -> None:
-        """An iteration is whole: its state needs no answers, and no pullbacks."""
+    def _settled(self) -> None:
+        """What was told is part of the state, which needs no pullbacks either."""
         self._answers.clear()
         self._door.forget()
+        self._kept, self._is_asked = [], False
 
 
 # --- what is told -----------------------------------------------------------------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import queue
+import signal
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import (
     BrokenExecutor,
@@ -12,19 +15,58 @@ from concurrent.futures import (
     ProcessPoolExecutor,
 )
 from multiprocessing import get_context
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 # Raised by what runs evaluations, not by them; Dask's own errors are another kind.
-_LOST = (BrokenExecutor, CancelledError)
+# Ctrl-C in a terminal reaches worker processes too.
+_LOST = (BrokenExecutor, CancelledError, KeyboardInterrupt)
 
 
 def processes(workers: int) -> ProcessPoolExecutor:
     """A pool of worker processes that is safe beside JAX, which has threads.
 
+    Ctrl-C is for the run: workers finish what they are at.
+
     Args:
         workers: How many.
     """
-    return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"))
+    return ProcessPoolExecutor(
+        workers,
+        mp_context=get_context("forkserver"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
+
+
+def check_sendable(executor: Any, function: Callable) -> None:
+    """Refuse a function that worker processes cannot be handed.
+
+    Raises:
+        ValueError: If they could not find it.
+    """
+    if not isinstance(executor, ProcessPoolExecutor):
+        return  # threads share it, and Dask sends the code
+    why = "it is not in a file that they can import"
+    try:
+        ForkingPickler.dumps(function)
+        while isinstance(function, functools.partial):
+            function = function.func
+        is_typed = getattr(function, "__module__", "") == "__main__" and not hasattr(
+            sys.modules["__main__"], "__file__"
+        )
+        if not is_typed or _context(executor).get_start_method() == "fork":
+            return
+    except Exception as error:  # of any kind, as functions are
+        why = str(error)
+    raise ValueError(
+        f"evaluate cannot be handed to worker processes: {why}. Define it at the top "
+        "of a module and import it, or use threads or Dask"
+    )
+
+
+def _context(pool: ProcessPoolExecutor) -> Any:
+    return vars(pool)["_mp_context"]
 
 
 class LostError(Exception):

@@ -90,7 +90,7 @@ class _TorchDoor(Door):
             None if sample is None else self._draw,
             partial(jax.tree.map, lambda x: _to_torch(x).clone()),
         )
-        self._function = function if batched else torch.func.vmap(function)
+        self._function = function if batched else _over_rows(function)
         self._sample, self._solution = sample, solution
 
     def _draw(self, words: Any) -> PyTree:
@@ -159,6 +159,25 @@ class _TorchDoor(Door):
                 f"shapes ({n},) and ({n}, d); got {shapes or type(found).__name__}"
             )
         return found[0], found[1]
+
+
+def _over_rows(function: Callable) -> Callable:
+    """The function of a batch, by vmap; what that cannot batch is told another way."""
+    batch = torch.func.vmap(function)
+
+    def call(solutions: PyTree) -> Any:
+        try:
+            return batch(solutions)
+        except RuntimeError as error:
+            if str(error).startswith("vmap: "):
+                error.add_note(
+                    "torch.func.vmap batches evaluate: write torch.where in place of "
+                    "branches on tensors and leave .item() out, or write evaluate for "
+                    "a whole batch and pass batched=True"
+                )
+            raise
+
+    return call
 
 
 def _first_dim(door: _TorchDoor, solution: PyTree) -> int:

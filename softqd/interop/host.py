@@ -17,6 +17,7 @@ from softqd.interop._executors import (
     Crew,
     LostError,
     RaisedError,
+    check_sendable,
     is_executor,
     processes,
 )
@@ -219,6 +220,7 @@ class _HostDoor(Door):
                 self._run_here(tasks, checked)
                 return
             if self._crew is None or self._crew[0] is not executor:
+                check_sendable(executor, self._function)
                 self._crew = executor, Crew(executor, *self._limits)
             self._crew[1].run(self._function, tasks, checked)
         except RaisedError as error:

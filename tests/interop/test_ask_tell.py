@@ -182,8 +182,43 @@ def test_a_start_that_failed_is_refused(dns):
     quality[3] = np.nan
     with pytest.raises(ValueError, match="quality of solution 3 at the start"):
         loop.tell(quality, behavior)
-    with pytest.raises(ValueError, match="loop is over"):
+    assert not loop.is_done
+    quality[3] = 1.0
+    loop.tell(quality, behavior)
+    assert loop.result().population.quality[3] == 1.0
+
+
+def test_what_raised_can_be_told_once_more():
+    """A pullback with a mistake does not cost what was told before."""
+    algorithm = softqd.squad(BOWL, population_size=4)
+    loop, other = (AskTell(algorithm, num_iterations=2) for _ in range(2))
+    while not loop.is_done:
+        solutions = loop.ask()
+        if loop.wants_gradient:
+            with pytest.raises(ValueError, match="must return a gradient like"):
+                loop.tell(*evaluate(solutions), lambda *_: np.zeros(3))
+            with pytest.raises(ValueError, match="tell"):
+                loop.ask()
+        tell_truly(loop, solutions)
+    drive(other)
+    assert_same(loop.result().population, other.result().population)
+    np.testing.assert_array_equal(
+        loop.result().history["evaluations"], other.result().history["evaluations"]
+    )
+
+
+def test_a_sample_that_raised_is_drawn_once_more():
+    calls = []
+
+    def sample(rng):
+        calls.append(rng)
+        return 1 / 0 if len(calls) == 2 else rng.normal(size=2)  # the first is a model
+
+    problem = told(sample, behavior_dim=2)
+    loop = AskTell(softqd.dns(problem, population_size=8, batch_size=8))
+    with pytest.raises(ZeroDivisionError):
         loop.ask()
+    assert loop.ask().shape == (8, 2)
 
 
 def test_gradients_are_asked_for():

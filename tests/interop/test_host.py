@@ -1,11 +1,14 @@
 """Problems in plain Python: here, in threads, in processes that die or hang."""
 
 import functools
+import os
 import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import types
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -115,6 +118,48 @@ def test_evaluations_survive_the_end_of_the_process(tmp_path, straight):
     assert not journal.exists()
 
 
+def test_a_second_ctrl_c_keeps_what_whole_iterations_have_found(tmp_path, straight):
+    """In the middle of the second iteration; what was paid for in it is not lost."""
+    calls = []
+
+    def impatient(x):
+        calls.append(x)
+        if len(calls) == 20:
+            for _ in range(2):
+                signal.raise_signal(signal.SIGINT)
+        return simulators.bowl(x)
+
+    algorithm, folder = dns(make(impatient, name="bowl")), tmp_path / "state"
+    with pytest.raises(softqd.Interrupted) as caught:
+        softqd.run(algorithm, **RUN | {"log_every": 1}, checkpoint_dir=folder)
+    result = caught.value.result
+    assert result.interrupted
+    assert result.history["evaluations"].tolist() == [8, 16]
+    assert len(result.population) == 8
+    found = softqd.run(algorithm, **RUN, checkpoint_dir=folder, resume=True)
+    assert_same(found.population, straight.population)
+    assert len(calls) == 40 + 1  # the one that was interrupted
+
+
+def test_workers_that_ctrl_c_has_reached_are_asked_again(straight):
+    """A terminal sends it to all processes; the run ends when it wants to."""
+
+    class Terminal(Executor):
+        is_quiet = False
+
+        def submit(self, function, /, *args):
+            future = Future()
+            if self.is_quiet:
+                future.set_result(function(*args))
+            else:
+                self.is_quiet = True
+                future.set_exception(KeyboardInterrupt())
+            return future
+
+    found = softqd.run(dns(make(executor=Terminal())), **RUN)
+    assert_same(found.population, straight.population)
+
+
 def test_a_new_run_knows_nothing_of_an_old_journal(tmp_path, straight):
     (tmp_path / "journal.jsonl").write_text('{"solution": "a", "quality": 1}')
     found = softqd.run(dns(make()), **RUN, checkpoint_dir=tmp_path)
@@ -216,6 +261,23 @@ def test_wrong_arguments_are_said(settings, match):
         make(**settings)
 
 
+def typed(x):
+    """As in a notebook, whose main module is no file."""
+    return simulators.bowl(x)
+
+
+def test_functions_that_processes_cannot_find_are_said(monkeypatch):
+    typed.__module__ = "__main__"
+    main = types.ModuleType("__main__")
+    main.typed = typed
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    with processes(1) as pool:  # opens none before it is handed something
+        for evaluate in (lambda x: simulators.bowl(x), functools.partial(typed)):
+            algorithm = dns(make(evaluate, executor=pool))
+            with pytest.raises(ValueError, match="at the top of a module and import"):
+                softqd.run(algorithm, num_iterations=1)
+
+
 def test_samples_are_arrays_of_numbers():
     with pytest.raises(ValueError, match=r"floating point arrays .* got \['int64'\]"):
         problem(simulators.bowl, lambda rng: rng.integers(3, size=2))
@@ -258,6 +320,41 @@ def test_what_was_paid_for_survives_a_kill(tmp_path):
     assert_same(*found)
     paid = (tmp_path / "killed" / "paid").read_text().splitlines()
     assert len(paid) == 40 + 1  # the one under way when the process was killed
+
+
+TERMINAL = """
+import os, signal, threading
+import softqd
+from simulators import bowl_slowly
+
+def ctrl_c(point):
+    if point.iteration == 2:
+        threading.Timer(0.1, os.killpg, (0, signal.SIGINT)).start()
+
+if __name__ == "__main__":
+    with softqd.interop.host.processes(2) as pool:
+        problem = softqd.interop.host.problem(
+            bowl_slowly, lambda rng: rng.normal(size=6), ((0, 0), (1, 1)), pool)
+        algorithm = softqd.dns(problem, population_size=8, batch_size=8)
+        try:
+            softqd.run(algorithm, num_iterations=500, log_every=1, callback=ctrl_c)
+        except softqd.Interrupted as end:
+            print(len(end.result.population), end.result.history["iteration"][-1] > 2)
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_leaves_a_result(tmp_path):
+    """It reaches the workers too, which go on."""
+    (tmp_path / "main.py").write_text(TERMINAL)
+    folder = Path(simulators.__file__).parent
+    done = subprocess.run(
+        [sys.executable, "main.py"],
+        **{"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(folder)}},
+        **{"capture_output": True, "text": True, "start_new_session": True},
+    )
+    assert done.stdout == "8 True\n", done.stderr
+    assert not done.stderr
 
 
 @pytest.fixture(scope="module")

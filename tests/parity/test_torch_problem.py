@@ -141,6 +141,39 @@ def test_a_step_is_one_forward_and_one_backward_pass():
     assert not any(graph() is not None for graph in graphs)
 
 
+def test_arrays_cross_by_dlpack_without_a_copy(monkeypatch):
+    """One memory on both sides, seen on the CPU: on a GPU the same lines run."""
+    from softqd.interop import _torch_problem
+
+    to_torch, to_jax = _torch_problem._to_torch, _torch_problem._to_jax
+    is_shared = []
+
+    def there(array):
+        tensor = to_torch(array)
+        is_array = isinstance(array, jax.Array)  # none has become NumPy's on the way
+        at = array.unsafe_buffer_pointer() if is_array else None
+        is_shared.append(at == tensor.data_ptr())
+        return tensor
+
+    def back(tensor):
+        array = to_jax(tensor)
+        is_shared.append(array.unsafe_buffer_pointer() == tensor.data_ptr())
+        return array
+
+    algorithm = softqd.squad_published(
+        make(in_batches, batched=True, behavior_dim=2),
+        population_size=64,
+        batch_size=64,
+        num_neighbors=2,
+    )
+    monkeypatch.setattr(_torch_problem, "_to_torch", there)
+    monkeypatch.setattr(_torch_problem, "_to_jax", back)
+    softqd.run(algorithm, num_iterations=2)
+    assert len(is_shared) >= 12
+    assert is_shared.count(False) == 1  # the result's solutions, which are on the host
+    assert not is_shared[-1]
+
+
 def test_parameters_of_a_module_by_name():
     module = torch.nn.Linear(3, 2)
 
@@ -204,6 +237,19 @@ def test_solutions_are_not_changed_in_place():
     algorithm = softqd.dns(make(in_place), population_size=8, batch_size=8)
     with pytest.raises(ValueError, match="changed its solution in place"):
         softqd.run(algorithm, num_iterations=1)
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        lambda x: (x.sum() if x.sum() > 0 else -x.sum(), x[:2]),
+        lambda x: (torch.tensor(x.sum().item()), x[:2]),
+    ],
+)
+def test_what_vmap_cannot_batch_is_told_another_way(evaluate):
+    with pytest.raises(RuntimeError, match="vmap") as caught:
+        make(evaluate, behavior_bounds=None).behavior_dim  # noqa: B018 (raises)
+    assert "batched=True" in " ".join(caught.value.__notes__)
 
 
 def test_samples_are_tensors_of_numbers():
