@@ -30,6 +30,7 @@ class Preset(NamedTuple):
     cells: int = 512  # of the tessellation behind QD score and coverage
     budgets: Mapping[str, int] = {}  # iterations of algorithms that have their own
     weights: tuple[str, ...] = ()  # what 'softqd weights fetch' must have fetched
+    extra: str = ""  # what of softqd[...] must be installed
 
 
 # Iterations of the published baselines on Linear Projection and Image Composition.
@@ -125,6 +126,19 @@ def _lsi(about: str, gamma_sq: float, prompt: str, pairs: list[str]) -> Preset:
 
 
 _COARSE = {"cells": 1000, "batch_size": 16}
+# As many solutions and, about, evaluations for every method; all else is its default.
+_NEURONS_CELLS = ("cma_maega", "cma_mega", "ga_me", "sep_cma_mae")
+_NEURONS_POPULATIONS = ("squad", "squad_published", "dns", "dns_g")
+_NEURONS_SIZES = {
+    **{name: {"cells": 256} for name in _NEURONS_CELLS},
+    **{name: {"population_size": 256} for name in _NEURONS_POPULATIONS},
+}
+_NEURONS_BUDGETS = {
+    **dict.fromkeys(("cma_maega", "cma_mega", "sep_cma_mae"), 160),
+    **dict.fromkeys(("dns", "ga_me"), 680),
+    "dns_g": 450,
+    "squad_published": 170,
+}
 _IC_SMALL = {"population_size": 128, "batch_size": 32}
 # The paper's section "Hyperparameters", confirmed by its released settings.
 PRESETS: dict[str, Preset] = {
@@ -203,6 +217,15 @@ PRESETS: dict[str, Preset] = {
         iterations=175,
         budgets={"cma_mega": 3000, "ga_me": 3000, "squad": 307},
         weights=("faces",),
+    ),
+    "neurons": Preset(
+        "conductances that explain the recording of a neuron",
+        "neurons",
+        {},
+        _NEURONS_SIZES,
+        iterations=300,
+        budgets=_NEURONS_BUDGETS,
+        extra="neurons",
     ),
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",

@@ -11,8 +11,8 @@ from softqd.registry import PRESETS
 TINY_FACES = Path(__file__).parents[1] / "fixtures" / "faces"
 # Instead of what would have to be fetched.
 AT_HAND = {"ic": ["target=hopper"], "lsi-faces": [f"weights={TINY_FACES}"]}
-# Others want weights, and have tests of their own.
-NAMES = [*(name for name in PRESETS if name not in ("lsi", "lsi-hard"))]
+# Others want weights or other packages, and have tests of their own.
+NAMES = [n for n, p in PRESETS.items() if n not in ("lsi", "lsi-hard") and not p.extra]
 NAMES += ["linear_projection"]
 
 
