@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +34,9 @@ def load_recording(path: str | None = None) -> Recording:
     """
     file = OWN if path is None else Path(path).expanduser()
     try:
-        rows = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
+        with warnings.catch_warnings():  # of an empty file, which is refused below
+            warnings.simplefilter("ignore")
+            rows = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
     except OSError as error:
         reason = error.strerror or error
         raise ValueError(

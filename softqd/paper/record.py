@@ -93,10 +93,13 @@ def save(entry: Record, directory: str | Path) -> Path:
 def load_all(directory: str | Path) -> list[Record]:
     """Read and check every record of a folder, sorted by name.
 
+    What ``softqd compare`` wrote, as ``NAME_comparison.json``, is passed over.
+
     Raises:
-        ValueError: If a file is not a record.
+        ValueError: If another file is not a record.
     """
-    return [_load(path) for path in sorted(Path(directory).glob("*.json"))]
+    paths = sorted(Path(directory).glob("*.json"))
+    return [_load(path) for path in paths if not path.stem.endswith("_comparison")]
 
 
 def _load(path: Path) -> Record:

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import jaxley as jx
 from jaxley.channels import pospischil
@@ -85,7 +86,8 @@ def point_neuron(
     start: float, threshold: float, leak_reversal: float
 ) -> jx.Compartment:
     """A cell whose gates rest at the voltage ``start``; all voltages in mV."""
-    with warnings.catch_warnings():  # jaxley's calls of pandas
+    # Jaxley broadcasts, and calls pandas in ways that it will do away with.
+    with jax.numpy_rank_promotion("allow"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cell = jx.Compartment()
         for channel in (Na(), K(), Km(), CaL(), pospischil.Leak()):
@@ -129,14 +131,15 @@ def simulate(
     # Backward, most steps are computed again: 2 sqrt(t) states are kept instead of t.
     outer = math.ceil(math.sqrt(len(current)))
     stimuli: Any = cell.data_stimulate(_NA_PER_PA * current)  # its hint is of pandas
-    voltage, m, h = jx.integrate(
-        cell,
-        param_state=state,
-        data_stimuli=stimuli,
-        delta_t=step,
-        solver="crank_nicolson",
-        checkpoint_lengths=[outer, math.ceil(len(current) / outer)],
-    )
+    with jax.numpy_rank_promotion("allow"):
+        voltage, m, h = jx.integrate(
+            cell,
+            param_state=state,
+            data_stimuli=stimuli,
+            delta_t=step,
+            solver="crank_nicolson",
+            checkpoint_lengths=[outer, math.ceil(len(current) / outer)],
+        )
     # As the solver has it: the gates of a step's end, the voltage of its middle.
     conductance = 10.0 ** solution["sodium"] * (m**3 * h)[1:]
     middle = (voltage[1:] + voltage[:-1]) / 2
