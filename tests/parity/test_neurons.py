@@ -5,6 +5,7 @@ package: the equations of the paper, solved by SciPy.
 """
 
 import importlib.util
+import runpy
 from pathlib import Path
 
 import jax
@@ -14,8 +15,10 @@ import pytest
 from scipy.ndimage import gaussian_filter1d
 
 import softqd
+from softqd.experiment import config
 from softqd.networks._recordings import load_recording
 from softqd.problems import _neurons
+from softqd.registry import ALGORITHMS
 
 pytestmark = pytest.mark.parity
 
@@ -61,6 +64,13 @@ def trace(neuron, hidden):
 @pytest.fixture(scope="module")
 def problem(neuron):
     return softqd.problems.neurons()
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """The run of the page: the default, seed 0."""
+    path = Path(__file__).parents[2] / "results" / "neurons_population.npz"
+    return softqd.load_population(path)
 
 
 def spikes(time, voltage):
@@ -227,3 +237,44 @@ def test_voltage_is_drawn_from_minus_100_to_60_mv():
     assert np.asarray(flat[0, 5]).tolist() == pytest.approx([0.78] * 3)
     assert np.asarray(flat[-1, 5]).tolist() == pytest.approx([0.0, 0.45, 0.7])
     assert float(flat[60].min()) == 1.0
+
+
+def test_the_hidden_cell_is_among_what_a_run_covers(problem, kept, hidden):
+    """A cell within the tolerance, a twentieth of the space away or less."""
+    found = jax.jit(jax.vmap(problem.evaluate))(kept.solutions)
+    good = np.asarray(found.quality) >= 50
+    np.testing.assert_allclose(found.behavior, kept.behavior, rtol=0.02)
+    low, high = problem.bounds(3)
+    _, behavior = jax.jit(problem.evaluate)(hidden)
+    apart = (np.asarray(found.behavior)[good] - np.asarray(behavior)) / (high - low)
+    assert np.linalg.norm(apart, axis=1).min() < 0.05
+
+
+def test_scipy_finds_the_cells_of_a_run_near_the_recording_too(script, kept):
+    """Five different good ones: within the tolerance and the error of a step."""
+    good = kept[np.asarray(kept.quality) >= 50]
+    recording = load_recording()
+    chosen = np.linspace(0, len(good) - 1, 5).astype(int)
+    order = np.argsort(good.behavior[:, 2])  # from cheap to costly
+    for row in order[chosen]:
+        cell = {n: float(10 ** good.solutions[n][row]) for n in script.HIDDEN}
+        _, _, states = script.solve(cell)
+        difference = smoothed(states[0] - recording.voltage, script.EVERY)
+        assert np.sqrt(np.mean(difference**2)) < 2.0 + 0.7
+
+
+def test_the_preset_has_as_many_solutions_for_every_method(neuron):
+    for name in ALGORITHMS:
+        table = config.from_name("neurons", name)["algorithm"]
+        assert table.get("population_size", table.get("cells")) == 256
+
+
+def test_the_example_runs(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("jaxley")
+    path = SCRIPT.parents[1] / "examples" / "neurons.py"
+    monkeypatch.setattr("sys.argv", [path.name, str(tmp_path), "-", "3"])
+    runpy.run_path(str(path), run_name="__main__")
+    history = softqd.load(tmp_path).history
+    assert history["mean_quality"][-1] > history["mean_quality"][0]
+    assert "of 256 cells are within 2 mV" in capsys.readouterr().out
+    assert (tmp_path / "traces.pdf").exists()
