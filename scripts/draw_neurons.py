@@ -119,7 +119,7 @@ def draw_plane(axes: Axes, population, good, shades):
         xlim=(2, 20),
         ylim=(0.2, 2),
     )
-    axes.legend(frameon=False, loc="upper left", fontsize=8)
+    axes.legend(loc="upper left", fontsize=8, edgecolor="white", framealpha=0.9)
     return dots
 
 

@@ -38,8 +38,6 @@ RANGES = {
     "capacitance": (60.0, 240.0),
 }
 MOST_ENERGY = 200.0  # million ATP per spike
-# Of a cell that is off by twice the tolerance: farther off, it is another recording.
-QUALITY_LEVEL = 20.0
 STEP = 0.05  # ms
 LONGEST = 1000.0  # ms
 SPIKE = -20.0  # mV, through which spikes rise: eFEL's default
@@ -144,9 +142,9 @@ def neurons(
 
     $100 / (1 + (e / \text{tolerance})^2)$
 
-    measured from 20, where $e$ is twice the tolerance. Behaviors are the conductances
-    of sodium and potassium channels, in µS, and the energy per recorded spike, in
-    million molecules of ATP: what pumps out again the sodium that comes in.
+    Behaviors are the conductances of sodium and potassium channels, in µS, and the
+    energy per recorded spike, in million molecules of ATP: what pumps out again the
+    sodium that comes in.
 
     Args:
         recording: CSV file with a heading and three columns: time in ms, injected
@@ -188,7 +186,6 @@ def neurons(
             for side in (0, 1)
         ),
         render=Partial(functools.partial(_render, neuron=neuron), data),
-        quality_level=QUALITY_LEVEL,
         behavior_names=BEHAVIORS,
         target=draw(data.voltage, data.voltage),
     )

@@ -240,14 +240,14 @@ def test_voltage_is_drawn_from_minus_100_to_60_mv():
 
 
 def test_the_hidden_cell_is_among_what_a_run_covers(problem, kept, hidden):
-    """A cell within the tolerance, a twentieth of the space away or less."""
+    """A cell within the tolerance, a tenth of the side of the space away or less."""
     found = jax.jit(jax.vmap(problem.evaluate))(kept.solutions)
     good = np.asarray(found.quality) >= 50
     np.testing.assert_allclose(found.behavior, kept.behavior, rtol=0.02)
     low, high = problem.bounds(3)
     _, behavior = jax.jit(problem.evaluate)(hidden)
     apart = (np.asarray(found.behavior)[good] - np.asarray(behavior)) / (high - low)
-    assert np.linalg.norm(apart, axis=1).min() < 0.05
+    assert np.linalg.norm(apart, axis=1).min() < 0.1
 
 
 def test_scipy_finds_the_cells_of_a_run_near_the_recording_too(script, kept):
