@@ -34,14 +34,13 @@ def load_recording(path: str | None = None) -> Recording:
     """
     file = OWN if path is None else Path(path).expanduser()
     try:
-        with warnings.catch_warnings():  # of an empty file, which is refused below
-            warnings.simplefilter("ignore")
-            rows = np.loadtxt(file, delimiter=",", skiprows=1, ndmin=2)
+        with file.open() as lines, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an empty file, which is refused below
+            rows = np.loadtxt(lines, delimiter=",", skiprows=1, ndmin=2)
     except OSError as error:
-        reason = error.strerror or error
         raise ValueError(
-            f"recording: {file} cannot be read ({reason}); give the path of a CSV file "
-            f"with {FORM}"
+            f"recording: {file} cannot be read ({error.strerror}); give the path of a "
+            f"CSV file with {FORM}"
         ) from None
     except ValueError as error:
         raise ValueError(f"recording: {file} needs {FORM}: {error}") from None
