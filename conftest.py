@@ -1,4 +1,4 @@
 """Which of the package's examples are run elsewhere."""
 
-# Needs pyribs: tests/parity/test_interop.py runs it.
-collect_ignore = ["softqd/interop/ribs.py"]
+# Need pyribs and jaxley: tests/parity has their tests.
+collect_ignore = ["softqd/interop/ribs.py", "softqd/problems/_neuron_cell.py"]

@@ -30,6 +30,7 @@ class Preset(NamedTuple):
     cells: int = 512  # of the tessellation behind QD score and coverage
     budgets: Mapping[str, int] = {}  # iterations of algorithms that have their own
     weights: tuple[str, ...] = ()  # what 'softqd weights fetch' must have fetched
+    extra: str = ""  # what of softqd[...] must be installed
 
 
 # Iterations of the published baselines on Linear Projection and Image Composition.
@@ -124,10 +125,18 @@ def _lsi(about: str, gamma_sq: float, prompt: str, pairs: list[str]) -> Preset:
     )
 
 
-# Airfoils are held out: nobody's settings are tuned for them. Every method has 512
-# solutions or cells, and as many evaluations as 500 iterations of SQUAD.
-_ARCHIVES = ("cma_maega", "cma_mega", "ga_me", "sep_cma_mae")
-_POPULATIONS = ("squad", "squad_published", "dns", "dns_g")
+def _of_size(size: int) -> dict[str, dict[str, Any]]:
+    """As many solutions, or cells, for every method; all else is its default."""
+    cells = ("cma_maega", "cma_mega", "ga_me", "sep_cma_mae")
+    populations = ("squad", "squad_published", "dns", "dns_g")
+    return {
+        **{name: {"population_size": size} for name in populations},
+        **{name: {"cells": size} for name in cells},
+    }
+
+
+# Applications are held out: nobody's settings are tuned for them. Iterations that take
+# every method as many evaluations, or about as many.
 _AIRFOIL_BUDGETS = {
     "squad": 500,
     "squad_published": 283,
@@ -137,6 +146,12 @@ _AIRFOIL_BUDGETS = {
     "ga_me": 1512,
 }
 _COARSE = {"cells": 1000, "batch_size": 16}
+_NEURON_BUDGETS = {
+    **dict.fromkeys(("cma_maega", "cma_mega", "sep_cma_mae"), 160),
+    **dict.fromkeys(("dns", "ga_me"), 680),
+    "dns_g": 450,
+    "squad_published": 170,
+}
 _IC_SMALL = {"population_size": 128, "batch_size": 32}
 # The paper's section "Hyperparameters", confirmed by its released settings.
 PRESETS: dict[str, Preset] = {
@@ -217,14 +232,21 @@ PRESETS: dict[str, Preset] = {
         weights=("faces",),
     ),
     "airfoils": Preset(
-        "airfoils of every thickness, lift and moment (needs the package neuralfoil)",
+        "airfoils of every thickness, lift and moment",
         "airfoils",
         {},
-        {
-            **{name: {"population_size": 512} for name in _POPULATIONS},
-            **{name: {"cells": 512} for name in _ARCHIVES},
-        },
+        _of_size(512),
         budgets=_AIRFOIL_BUDGETS,
+        extra="airfoils",
+    ),
+    "neurons": Preset(
+        "conductances that explain the recording of a neuron",
+        "neurons",
+        {},
+        _of_size(256),
+        iterations=300,
+        budgets=_NEURON_BUDGETS,
+        extra="neurons",
     ),
     "sphere": Preset(
         "one smooth peak, 2 behavior dimensions",

@@ -19,6 +19,7 @@ def list_names() -> None:
     for name, preset in registry.PRESETS.items():
         settings = preset.algorithm_settings.get("squad_published", {})
         needs = f"; weights: {', '.join(preset.weights)}" if preset.weights else ""
+        needs += f"; extra: {preset.extra}" if preset.extra else ""
         presets.add_row(name, preset.about + needs, _settings_text(settings))
     Console().print(presets)
     for title, table, known in (
@@ -34,7 +35,7 @@ def list_names() -> None:
         Console().print(rows)
     Console().print(
         "Change any setting with --set name=value. Fetch weights once, with 'softqd "
-        "weights fetch NAME'.",
+        "weights fetch NAME', and install extras with 'pip install softqd[NAME]'.",
         highlight=False,
     )
 

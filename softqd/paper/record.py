@@ -96,7 +96,7 @@ def load_all(directory: str | Path) -> list[Record]:
     Summaries of `softqd compare`, ``*_comparison.json``, belong to pages of their own.
 
     Raises:
-        ValueError: If a file is not a record.
+        ValueError: If another file is not a record.
     """
     paths = sorted(Path(directory).glob("*.json"))
     return [_load(path) for path in paths if not path.stem.endswith("_comparison")]

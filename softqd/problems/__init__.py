@@ -8,4 +8,6 @@ from softqd.problems._faces import faces as faces
 from softqd.problems._image_composition import image_composition as image_composition
 from softqd.problems._latent_space import latent_space as latent_space
 from softqd.problems._linear_projection import linear_projection as linear_projection
+from softqd.problems._neurons import Neuron as Neuron
+from softqd.problems._neurons import neurons as neurons
 from softqd.problems._sphere import sphere as sphere

@@ -11,9 +11,8 @@ from softqd.registry import PRESETS
 TINY_FACES = Path(__file__).parents[1] / "fixtures" / "faces"
 # Instead of what would have to be fetched.
 AT_HAND = {"ic": ["target=hopper"], "lsi-faces": [f"weights={TINY_FACES}"]}
-# These want weights or packages, and have tests of their own.
-ELSEWHERE = ("lsi", "lsi-hard", "airfoils")
-NAMES = [name for name in PRESETS if name not in ELSEWHERE]
+# Others want weights or other packages, and have tests of their own.
+NAMES = [n for n, p in PRESETS.items() if n not in ("lsi", "lsi-hard") and not p.extra]
 NAMES += ["linear_projection"]
 
 
