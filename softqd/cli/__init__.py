@@ -80,7 +80,9 @@ def invoke(arguments: list[str]) -> int:
 
 
 def _complain(message: str) -> None:
-    line = " ".join(message.split())
+    from softqd.experiment.files.schema import printable
+
+    line = printable(" ".join(message.split()))
     print(f"softqd: {line}", file=sys.stderr)
 
 
