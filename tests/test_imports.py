@@ -167,7 +167,7 @@ def test_plot_is_there_when_it_is_used_and_not_before():
 # Inside of experiment/: a file, or folder, imports only those before it.
 ORDER = {
     "experiment": (
-        *("words", "reporter", "own", "watch", "same", "signals", "files"),
+        *("words", "reporter", "own", "watch", "signals", "files", "same"),
         *("spread", "checkpoint"),
         *("config", "pictures", "run_folder", "result", "warm", "program", "loop"),
         *("drive", "progress", "live", "run", "folder", "many"),

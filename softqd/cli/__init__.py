@@ -89,7 +89,9 @@ def _interrupted(number: int) -> int:
 
 
 def _complain(message: str) -> None:
-    line = " ".join(message.split())
+    from softqd.experiment.files.schema import printable
+
+    line = printable(" ".join(message.split()))
     print(f"softqd: {line}", file=sys.stderr)
 
 

@@ -11,7 +11,9 @@ from rich.text import Text
 
 def say(line: str) -> None:
     """A line as it is: no name in it is taken for markup, and it is not broken."""
-    Console().print(line, highlight=False, markup=False, soft_wrap=True)
+    from softqd.experiment.files.schema import printable
+
+    Console().print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def print_metrics(title: str, metrics: dict[str, Any]) -> None:

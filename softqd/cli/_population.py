@@ -53,16 +53,16 @@ def evaluate(
     from softqd.metrics import evaluate_population
 
     population, source = _read(file, quality, behavior)
-    limits, origin = _bounds_of(file, bounds, population.behavior)
-    level = _level_of(file) if level is None else level
+    run = _run_of(file)
+    limits, origin = _bounds_of(file, run, bounds, population.behavior)
     metrics = evaluate_population(
         population,
         limits,
         cells=cells,
         sigma=sigma,
         seed=seed,
-        level=level,
-        units=_units_of(file),
+        level=_level_of(run, level),
+        units=_units_of(run, population.behavior),
     )
     metrics["settings"]["bounds"] = origin
     print_metrics(f"{len(population.quality)} solutions of {file}", metrics)
@@ -91,14 +91,14 @@ def select_members(
     population, _ = _read(file, quality, behavior)
     if out.suffix.lower() not in (".npz", ".csv"):
         raise UsageError(f"--out wants a .npz or .csv; got {out}; write {out}.npz")
-    limits, origin = _bounds_of(file, bounds, population.behavior)
-    b = to_unit(limits, np.asarray(population.behavior))
-    if b is None and (units := _units_of(file)) is not None:
-        b = to_unit(units, np.asarray(population.behavior), is_limit=False)
+    run, behaviors = _run_of(file), np.asarray(population.behavior)
+    limits, origin = _bounds_of(file, run, bounds, behaviors)
+    b = to_unit(limits, behaviors)
+    if b is None and (units := _units_of(run, behaviors)) is not None:
+        b = to_unit(units, behaviors, is_limit=False)
     if b is None:
         raise UsageError(f"{file}: the behavior space is unbounded; give --bounds")
-    level = _level_of(file) if level is None else level
-    f = np.maximum(np.asarray(population.quality) - level, 0.0)
+    f = np.maximum(np.asarray(population.quality) - _level_of(run, level), 0.0)
     width = selection_sigma(f, b, size) if sigma is None else sigma
     chosen, share = select(f, b, size, width, seed=seed, return_share=True)
     write_population(out, population[chosen])
@@ -118,7 +118,9 @@ def _read(file: Path, quality: str | None, behavior: str | None) -> tuple[Any, s
     return population, source
 
 
-def _bounds_of(file: Path, text: str | None, behavior: Any) -> tuple[Any, str]:
+def _bounds_of(
+    file: Path, run: Any, text: str | None, behavior: Any
+) -> tuple[Any, str]:
     """Bounds given, of the run the file belongs to, or [0, 1] if that is possible."""
     import numpy as np
 
@@ -130,7 +132,7 @@ def _bounds_of(file: Path, text: str | None, behavior: Any) -> tuple[Any, str]:
         outside = int(((behavior < low) | (behavior > high)).any(1).sum())
         note = f", {outside} of {len(behavior)} outside put on the border"
         return (low, high), f"{shown} as given{note if outside else ''}"
-    if run := _run_of(file):
+    if run is not None:
         problem = run.problem
         if problem is None:
             raise UsageError(
@@ -159,14 +161,17 @@ def _run_of(file: Path) -> Any:
     return RunFolder(file.parent) if (file.parent / SUMMARY).exists() else None
 
 
-def _level_of(file: Path) -> float:
-    run = _run_of(file)
+def _level_of(run: Any, level: float | None) -> float:
+    """From where quality is measured: as given, or as in the run."""
+    if level is not None:
+        return level
     return 0.0 if run is None else run.quality_level
 
 
-def _units_of(file: Path) -> Any:
-    run = _run_of(file)
-    return None if run is None else run.behavior_units
+def _units_of(run: Any, behavior: Any) -> Any:
+    """In which behaviors are measured, if the run says so of as many."""
+    units = None if run is None else run.behavior_units
+    return units if units and len(units[0]) == behavior.shape[1] else None
 
 
 def _parse_bounds(text: str, dim: int) -> list[tuple[float, float]]:

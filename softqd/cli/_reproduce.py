@@ -113,15 +113,15 @@ def _print_outcome(name: str, outcome: Outcome, quick: bool) -> None:
 
 def _write(name: str, outcome: Outcome, out: Path, records: Path, quick: bool) -> None:
     """The table as Markdown, and the figures where they can be drawn."""
+    from softqd.experiment.files.whole import write_whole
     from softqd.paper.catalog import find
     from softqd.paper.tables import QUICK, page_of
 
     if not outcome.records:
         return
     spec = find(name)
-    out.mkdir(parents=True, exist_ok=True)
     page = out / (f"{name}_{QUICK}.md" if quick else f"{name}.md")
-    page.write_text(page_of(spec, outcome.records))
+    write_whole(page, page_of(spec, outcome.records))
     written = [page]
     console = Console()
     try:

@@ -144,8 +144,7 @@ def _leaf(path: Path, archive: Archive, name: str, leaf: Any) -> jax.Array:
 
 def _check_identity(path: Path, saved: dict, expected: dict) -> None:
     if found := first_difference(saved, expected):
-        place, before, now = found
-        what = f"its {place} is {shown(before)}, this run's is {shown(now)}"
+        what = f"its {found.place} is {found.before}, this run's is {found.now}"
         raise CheckpointError(_foreign(path, what))
 
 

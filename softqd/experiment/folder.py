@@ -37,9 +37,10 @@ def _holding(folder: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))
-        except OSError:
+        except OSError as error:
             raise ConfigError(
-                f"cannot write to {folder}; choose another folder with --out"
+                f"cannot write to {folder} ({error.strerror}); choose another folder "
+                "with --out"
             ) from None
         yield
 
@@ -197,8 +198,8 @@ def _refuse_taken(folder: Path, config: Config, resume: bool) -> None:
     if found := first_difference(saved, _full_identity(config)):
         place = found.place.removeprefix("config ")
         raise ConfigError(
-            f"{folder} holds a run with {place}={found.before!r}, this one has "
-            f"{found.now!r}; resume it with 'softqd run {folder}/config.toml --out "
+            f"{folder} holds a run with {place}={found.before}, this one has "
+            f"{found.now}; resume it with 'softqd run {folder}/config.toml --out "
             f"{folder} --resume', or use another folder"
         )
 

@@ -59,6 +59,14 @@ class LogPoint(NamedTuple):
     seed: int = 0
 
 
+# Columns that every history has, most of them with an entry per lane.
+_HISTORY = {
+    "iteration": [COUNT],
+    "seconds": [FINITE],
+    **{name: [[COUNT]] for name in COUNTS},
+    **{x: [[float]] for x in ("mean_quality", "max_quality", "clipped_behaviors")},
+    "...": [(float, [float])],
+}
 _LEDGER = {
     "counts": {name: [COUNT] for name in COUNTS},
     "levels": [(FINITE, None)],
@@ -67,6 +75,7 @@ _LEDGER = {
     "iteration": COUNT,
     "seconds": FINITE,
     "evaluations_per_step": COUNT,
+    "history": _HISTORY,
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, PyTree
 
-from softqd.experiment.files.archive import read_arrays, write_arrays
+from softqd.experiment.files.archive import read_arrays
 from softqd.experiment.files.schema import file_error
 from softqd.metrics import select, to_unit
 from softqd.ops.evaluation import render
@@ -173,8 +173,8 @@ def encoded(picture: Any, side: int = SMALL, quality: int = _SMALL_QUALITY) -> b
     return file.getvalue()
 
 
-def write_pictures(path: Path, pictures: Pictures) -> None:
-    """Write pictures as arrays, whole or not at all."""
+def picture_arrays(pictures: Pictures) -> dict[str, np.ndarray]:
+    """Pictures as arrays, as `read_pictures` takes them."""
     arrays = {}
     for name in ("small", "large"):
         found: dict[int, bytes] = getattr(pictures, name)
@@ -183,7 +183,7 @@ def write_pictures(path: Path, pictures: Pictures) -> None:
         arrays[f"{name}/jpeg"] = np.frombuffer(b"".join(found.values()), np.uint8)
     if pictures.target is not None:
         arrays["target"] = pictures.target
-    write_arrays(path, arrays)
+    return arrays
 
 
 def read_pictures(path: Path, num: int) -> Pictures:

@@ -137,17 +137,14 @@ class Result:
         return replace(self, metrics=metrics, pictures=drawn, notes=notes)
 
     def write(self, directory: Path) -> None:
-        """Write what is there, metrics last, into a folder that the caller holds."""
-        folder = RunFolder(directory)
+        """Write what is there into a folder that the caller holds."""
         dim = self.population.behavior.shape[1]
-        folder.begin()
-        folder.write_config(self.config)
-        folder.write_population(self.population)
-        folder.write_history(self.history)
-        if self.pictures is not None:
-            folder.write_pictures(self.pictures)
-        folder.write_summary(
-            {
+        RunFolder(directory).write(
+            config=self.config,
+            population=self.population,
+            history=self.history,
+            pictures=self.pictures,
+            summary={
                 "seed": self.seed,
                 "versions": self.versions,
                 "timings": self.timings,
@@ -156,10 +153,9 @@ class Result:
                 "interrupted": self.interrupted,
                 "problem": describe(self.problem, dim),
                 "notes": list(self.notes),
-            }
+            },
+            metrics=self.metrics,
         )
-        if self.metrics:
-            folder.write_metrics(self.metrics)
 
 
 def load(directory: str | Path, like: Problem | Any = None) -> Result:
@@ -185,13 +181,15 @@ def result_of(folder: RunFolder, like: Problem | Any = None) -> Result:
     if like is not None:
         population = load_population(folder.path / POPULATION, like=like)
     problem = like if isinstance(like, Problem) else folder.problem
-    dim = population.behavior.shape[1]
-    if folder.problem is not None and folder.problem.behavior_dim != dim:
-        raise file_error(
-            folder.path / SUMMARY,
-            f"problem has {folder.problem.behavior_dim} behaviors, and {POPULATION} "
-            f"has {dim}",
-        )
+    dim, units = population.behavior.shape[1], folder.behavior_units
+    found = folder.problem and folder.problem.behavior_dim
+    for name, other in (
+        ("problem", found),
+        ("behavior_units", units and len(units[0])),
+    ):
+        if other is not None and other != dim:
+            what = f"{name} has {other} behaviors, and {POPULATION} has {dim}"
+            raise file_error(folder.path / SUMMARY, what)
     return Result(
         population=population,
         history=folder.history,
@@ -200,7 +198,7 @@ def result_of(folder: RunFolder, like: Problem | Any = None) -> Result:
         versions=folder.versions,
         timings=summary.get("timings", {}),
         quality_level=folder.quality_level,
-        behavior_units=folder.behavior_units,
+        behavior_units=units,
         interrupted=summary.get("interrupted", False),
         problem=problem,
         metrics=folder.metrics,

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from softqd.experiment.files.archive import write_arrays
+from softqd.experiment.files.archive import as_archive
 from softqd.experiment.files.csv_file import is_number
 from softqd.experiment.files.readers import load_population
 from softqd.experiment.files.schema import (
+    CELLS,
     COUNT,
     FINITE,
     PLAIN,
@@ -32,8 +33,8 @@ from softqd.experiment.files.schema import (
     read_toml,
     shown,
 )
-from softqd.experiment.files.whole import write_whole
-from softqd.experiment.pictures import Pictures, read_pictures, write_pictures
+from softqd.experiment.files.whole import Content, write_together, write_whole
+from softqd.experiment.pictures import Pictures, picture_arrays, read_pictures
 from softqd.ops.level import declared_level
 from softqd.ops.units import Units
 from softqd.types import Population, Problem, named_leaves
@@ -106,6 +107,8 @@ class RunFolder:
     def is_finished(self) -> bool:
         """Whether no file of a finished run is missing or empty."""
         files = [self.path / name for name in _NEEDED]
+        if (self.path / PICTURES).exists():
+            files.append(self.path / PICTURES)
         return all(file.is_file() and file.stat().st_size for file in files)
 
     def check_there(self) -> None:
@@ -115,7 +118,8 @@ class RunFolder:
             NoRunError: If there is none.
         """
         path = self.path
-        if (path / POPULATION).exists():
+        has_population = (path / POPULATION).exists()
+        if has_population and (path / SUMMARY).exists():
             return
         if not path.is_dir():
             raise NoRunError(f"there is no folder {path}; give a run folder")
@@ -123,6 +127,11 @@ class RunFolder:
             raise NoRunError(
                 f"{path} holds a run that has not finished; continue it with 'softqd "
                 f"run {path}/{CONFIG} --out {path} --resume'"
+            )
+        if has_population:
+            raise NoRunError(
+                f"{path} has no {SUMMARY}: the process that wrote it ended too early; "
+                f"make it again, or give {path / POPULATION} to 'softqd evaluate'"
             )
         if any(path.glob("*/seed_*")) or (path / "unfinished").exists():
             raise NoRunError(
@@ -174,7 +183,12 @@ class RunFolder:
     @property
     def behavior_units(self) -> Units | None:
         """In which behaviors are measured where no bounds are declared."""
-        return self.summary.get("behavior_units")
+        units = self.summary.get("behavior_units")
+        if units is None or _are_units(units):
+            return units
+        what = "must be two lists, low ends below high ends"
+        path = self.path / SUMMARY
+        raise file_error(f"{path}:", f"behavior_units {what}; got {shown(units)}")
 
     @property
     def versions(self) -> dict[str, str]:
@@ -240,35 +254,40 @@ class RunFolder:
     # --- writing ------------------------------------------------------------------
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Write ``config.toml``: all that writes it."""
-        text = tomli_w.dumps(plain(config)) or "# Nothing is known of it.\n"
-        write_whole(self.path / CONFIG, text)
+        """Write ``config.toml`` of a run that begins."""
+        write_whole(self.path / CONFIG, _config_text(config))
 
     def write_metrics(self, metrics: Mapping[str, Any]) -> None:
-        """Write ``metrics.json``: the run is finished."""
-        write_whole(self.path / METRICS, json.dumps(metrics, indent=1) + "\n")
+        """Write ``metrics.json`` of a run that is measured again."""
+        write_whole(self.path / METRICS, _json_text(metrics))
 
-    def begin(self) -> None:
-        """Take away what says that the run is finished, as its files are replaced."""
-        for name in (METRICS, PICTURES):
-            (self.path / name).unlink(missing_ok=True)
+    def write(
+        self,
+        *,
+        config: Mapping[str, Any],
+        population: Population,
+        history: Mapping[str, np.ndarray],
+        summary: Mapping[str, Any],
+        pictures: Pictures | None = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write all of a run.
 
-    def write_population(self, population: Population) -> None:
-        """Write ``population.npz``."""
-        write_population(self.path / POPULATION, population)
-
-    def write_history(self, history: Mapping[str, np.ndarray]) -> None:
-        """Write ``history.csv``."""
-        _write_columns(self.path / HISTORY, history)
-
-    def write_pictures(self, pictures: Pictures) -> None:
-        """Write ``pictures.npz``."""
-        write_pictures(self.path / PICTURES, pictures)
-
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write ``result.json``."""
-        text = json.dumps({"format": FORMAT, **summary}, indent=1)
-        write_whole(self.path / SUMMARY, text + "\n")
+        No file takes its place before all are on disk. What says that there is a run,
+        or that it is finished, goes first and comes last: of two runs nothing is mixed.
+        """
+        files: dict[str, Content] = {
+            CONFIG: _config_text(config),
+            POPULATION: as_archive(_population_arrays(population)),
+            HISTORY: _table_text(history),
+        }
+        if pictures is not None:
+            files[PICTURES] = as_archive(picture_arrays(pictures))
+        files[SUMMARY] = _json_text({"format": FORMAT, **summary})
+        if metrics:
+            files[METRICS] = _json_text(metrics)
+        outdated = [self.path / name for name in (METRICS, SUMMARY, PICTURES)]
+        write_together({self.path / k: v for k, v in files.items()}, outdated)
 
 
 def describe(problem: Problem | None, dim: int) -> dict[str, Any] | None:
@@ -294,22 +313,37 @@ def write_population(path: Path, population: Population) -> None:
     each leaf of a pytree; no pickled objects. A ``.csv`` has the columns of
     `Population.to_columns`.
     """
-    if path.suffix.lower() == ".csv":
-        _write_columns(path, population.to_columns())
-        return
+    is_table = path.suffix.lower() == ".csv"
+    content: Content = (
+        _table_text(population.to_columns())
+        if is_table
+        else as_archive(_population_arrays(population))
+    )
+    write_whole(path, content)
+
+
+def _population_arrays(population: Population) -> dict[str, np.ndarray]:
     kept = population.compact()
     arrays = {"quality": kept.quality, "behavior": kept.behavior}
     arrays |= dict(named_leaves(kept.solutions, "solutions"))
-    write_arrays(path, {name: _known(array) for name, array in arrays.items()})
+    return {name: _known(array) for name, array in arrays.items()}
 
 
-def _write_columns(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+def _config_text(config: Mapping[str, Any]) -> str:
+    return tomli_w.dumps(plain(config)) or "# Nothing is known of it.\n"
+
+
+def _json_text(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=1) + "\n"
+
+
+def _table_text(columns: Mapping[str, np.ndarray]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(columns)
     lists = (column.tolist() for column in columns.values())
     writer.writerows(map(repr, row) for row in zip(*lists, strict=True))
-    write_whole(path, text.getvalue())
+    return text.getvalue()
 
 
 def read_history(path: Path) -> dict[str, np.ndarray]:
@@ -319,7 +353,9 @@ def read_history(path: Path) -> dict[str, np.ndarray]:
         FileError: If it is not a table of numbers with a header and a row.
     """
     try:
-        names, *rows = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+        names, *rows = csv.reader(
+            io.StringIO(read_text(path, CELLS), newline=""), strict=True
+        )
     except (csv.Error, ValueError) as error:
         if isinstance(error, FileError):
             raise
@@ -375,6 +411,12 @@ def _target(pictures: Pictures | None) -> np.ndarray | None:
     if pictures is None or pictures.target is None:
         return None
     return pictures.target.astype(np.float32) / 255
+
+
+def _are_units(units: list[list[float]]) -> bool:
+    if len(units) != 2 or not 0 < len(units[0]) == len(units[1]):
+        return False
+    return all(low < high for low, high in zip(*units, strict=True))
 
 
 def _not_here(solution: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from jaxtyping import PyTree
 
 from softqd.experiment import checkpoint
 from softqd.experiment.drive import Limits
+from softqd.experiment.files.archive import read_arrays, write_arrays
 from softqd.experiment.loop import Loop
 from softqd.experiment.program import Lanes, WalkedProgram
 from softqd.experiment.result import Result
@@ -188,17 +188,13 @@ class AskTell:
             directory: Created if need be; an older state in it is replaced.
         """
         directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
         arrays = {
             f"{i}/{j}": np.asarray(array)
             for i, answer in enumerate(self._answers)
             for j, array in enumerate(answer)
         }
         arrays["iteration"] = np.asarray(self._iteration)
-        temporary = directory / f".{_TOLD}.{os.getpid()}"
-        with open(temporary, "wb") as file:
-            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType] (arrays)
-        os.replace(temporary, directory / _TOLD)
+        write_arrays(directory / _TOLD, arrays)
         if self._loop.state is not None:
             self._loop.save(directory)
 
@@ -218,8 +214,7 @@ class AskTell:
             raise checkpoint.CheckpointError(f"{directory} holds no saved loop")
         if checkpoint.exists(directory):
             self._loop.start(self._solutions, directory, *self._limits[:2])
-        with np.load(directory / _TOLD, allow_pickle=False) as file:
-            told = {name: file[name] for name in file.files}
+        told = read_arrays(directory / _TOLD)
         answers: dict[str, list[Any]] = {}
         # Of another iteration than the state where saving was cut short between them.
         if told.pop("iteration") == self._iteration:

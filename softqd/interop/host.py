@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, PyTree
 
+from softqd.experiment.files.archive import write_arrays
 from softqd.interop._executors import (
     Crew,
     LostError,
@@ -241,10 +242,8 @@ class _HostDoor(Door):
 
     def _failure(self, text: str, task: tuple) -> EvaluationError:
         folder = self._folder or Path(tempfile.mkdtemp(prefix="softqd-"))
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / "failed_solution.npz"
-        arrays = dict(named_leaves(task[0], "solution"))
-        np.savez(path, **arrays)  # pyright: ignore[reportArgumentType] (arrays only)
+        write_arrays(path, dict(named_leaves(task[0], "solution")))
         return EvaluationError(f"{text}; its solution is in {path}", task[0], path)
 
 

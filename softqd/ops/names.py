@@ -26,4 +26,4 @@ def unknown_message(kind: str, name: str, known: Iterable[str], see: str) -> str
     """One line that names the nearest known name and where to find the others."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"unknown {kind} {name!r}; {hint}{see}"
+    return f"unknown {kind} {name!r:.80}; {hint}{see}"

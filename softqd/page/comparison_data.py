@@ -126,7 +126,8 @@ def curves(histories: Sequence[dict[str, np.ndarray]]) -> dict[str, Any]:
         table = np.array([np.interp(x, h["evaluations"], h[name]) for h in histories])
         spread = np.zeros(len(x))
         if len(table) > 1:
-            spread = table.std(0, ddof=1) / np.sqrt(len(table))
+            with np.errstate(over="ignore", invalid="ignore"):  # nan, inf, as in files
+                spread = table.std(0, ddof=1) / np.sqrt(len(table))
         columns[name] = {
             "mean": [finite(v) for v in table.mean(0).tolist()],
             "stderr": [finite(v) for v in spread.tolist()],
@@ -164,8 +165,8 @@ def _refuse_mixed(runs: Sequence[RunFolder]) -> None:
         if found := first_difference(*tables):
             raise ValueError(
                 f"runs of different problems cannot be compared: {runs[0].path} has "
-                f"problem {found.place}={found.before!r}, {run.path} has "
-                f"{found.now!r}; make a report for each problem"
+                f"problem {found.place}={found.before}, {run.path} has "
+                f"{found.now}; make a report for each problem"
             )
 
 

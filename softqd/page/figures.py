@@ -14,6 +14,7 @@ import numpy as np
 from softqd import plot
 from softqd.experiment.many.experiment_folder import ExperimentFolder
 from softqd.experiment.result import Result, load, result_of
+from softqd.experiment.same import first_difference
 from softqd.ops.names import lookup
 
 
@@ -121,7 +122,8 @@ def _runs(folders: Sequence[ExperimentFolder]) -> dict[str, Result]:
     paths = [folder.path for folder in folders]
     runs = [load(path) for path in paths]
     for path, run in zip(paths, runs, strict=True):
-        if run.config.get("problem") != runs[0].config.get("problem"):
+        tables = (one.config.get("problem", {}) for one in (runs[0], run))
+        if first_difference(*tables):
             raise ValueError(
                 f"{path} is a run of another problem than {paths[0]}; draw runs of one "
                 "problem, or one figure for each"

@@ -114,7 +114,8 @@ def encode(array: Any) -> str:
         >>> encode([1.0])
         'AACAPw=='
     """
-    return _base64(np.asarray(array, "<f4").tobytes())
+    with np.errstate(over="ignore"):  # a file may hold larger numbers
+        return _base64(np.asarray(array, "<f4").tobytes())
 
 
 def finite(value: Any) -> Any:

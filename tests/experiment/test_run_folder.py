@@ -30,7 +30,7 @@ from softqd.experiment.files.whole import write_whole
 from softqd.experiment.loop import Ledger
 from softqd.experiment.many.experiment_folder import ExperimentFolder
 from softqd.experiment.result import load, plain_settings
-from softqd.experiment.run_folder import RunFolder
+from softqd.experiment.run_folder import write_population
 from softqd.page.run_data import run_data
 
 OLD = Path(__file__).parents[1] / "fixtures" / "run_format_1"
@@ -343,10 +343,10 @@ def test_a_schema_says_place_expected_and_got(folder, name, text, message):
 def test_files_must_fit_each_other(folder):
     population = softqd.load(folder).population
     wide = dataclasses.replace(population, behavior=np.zeros((16, 3)))
-    RunFolder(folder).write_population(wide)
+    write_population(folder / "population.npz", wide)
     with pytest.raises(FileError, match="problem has 2 behaviors, and"):
         softqd.load(folder)
-    RunFolder(folder).write_population(population[:4])
+    write_population(folder / "population.npz", population[:4])
     with pytest.raises(FileError, match="do not fit each other, or 4 solutions"):
         softqd.load(folder)
 

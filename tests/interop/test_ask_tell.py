@@ -1,5 +1,7 @@
 """AskTell: every algorithm, told what JAX computes, does what `softqd.run` does."""
 
+import os
+
 import jax
 import numpy as np
 import pytest
@@ -110,6 +112,22 @@ def test_it_goes_on_where_it_was_saved(dns, tmp_path):
     assert loop.is_done
     assert_same(loop.result().population, straight.result().population)
     assert loop.result().history["evaluations"].tolist() == [8, 16, 24, 32]
+
+
+def test_saving_follows_no_link(dns, tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("kept")
+    folder = tmp_path / "loop"
+    folder.mkdir()
+    # Names that could be guessed.
+    for name in ("told.npz", f".told.npz.{os.getpid()}"):
+        (folder / name).symlink_to(outside)
+    AskTell(dns).save(folder)
+    assert outside.read_text() == "kept"
+    assert not (folder / "told.npz").is_symlink()
+    (folder / "told.npz").write_text("PK damaged")
+    with pytest.raises(ValueError, match=r"told\.npz is not a readable file of arrays"):
+        AskTell(dns).load(folder)
 
 
 def test_what_was_told_within_an_iteration_is_saved(tmp_path):

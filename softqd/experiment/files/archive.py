@@ -6,13 +6,14 @@ bytes on disk; one that is compressed may take more, up to a limit.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class Archive:
     """
 
     def __init__(self, path: Path, file: Any):
-        self._path, self._file = path, file
+        self._path = path
         self._zip, self.headers = self._guarded(_look, file)
         size = os.fstat(file.fileno()).st_size
         # The zip's own word, which an array that is read cannot exceed.
@@ -97,9 +98,14 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write an archive, whole or not at all."""
+    write_whole(path, as_archive(arrays))
+
+
+def as_archive(arrays: Mapping[str, Any]) -> Callable[[IO[bytes]], None]:
+    """What writes an archive to an open file."""
     # Arrays of types that NumPy does not know itself, such as bfloat16, are refused by
     # the reader; who writes them converts them.
-    write_whole(path, lambda file: np.savez(file, **arrays))
+    return lambda file: np.savez(file, **arrays)
 
 
 def no_pickle(path: Path) -> str:
@@ -127,8 +133,9 @@ def _look(file: Any) -> tuple[zipfile.ZipFile, dict[str, Header]]:
                 f"entry {entry.filename!r} is not an array, or comes twice"
             )
         with archive.open(entry) as stream:
-            header = _header(stream)
-            begins = stream.tell()
+            # No more: a header may say that it is as long as it likes.
+            start = io.BytesIO(stream.read(_MAX_HEADER))
+        header, begins = _header(start), start.tell()
         num_bytes = math.prod(header.shape) * header.dtype.itemsize
         if not header.dtype.hasobject and num_bytes + begins != entry.file_size:
             raise ValueError(

@@ -69,12 +69,17 @@ def _take(path: Path, me: dict[str, Any]) -> None:
         path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with os.fdopen(os.open(path, flags, 0o666), "w") as file:
-            json.dump(me, file)
+        handle = os.open(path, flags, 0o666)
     except FileExistsError:
         raise InUseError(
             f"{path.parent} was taken by another process just now; use another folder"
         ) from None
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(me, file)
+    except OSError as error:  # an empty lock would look like that of another
+        path.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager

@@ -22,6 +22,9 @@ from typing import Any
 # Raised where memory is there: a variable of the environment, in bytes.
 LIMIT_NAME = "SOFTQD_MAX_BYTES"
 _LIMIT = 2**30
+# Bytes of memory per byte of text, at most: an empty list is "[]," and 72 bytes, a cell
+# of a table is "1," and a pointer.
+_OBJECTS, CELLS = 32, 8
 # Of the line that an error is.
 _MAX_LINE = 300
 _MAX_DEPTH = 6
@@ -51,17 +54,31 @@ def file_error(path: str | Path, what: str) -> FileError:
         >>> len(str(file_error("x" * 400, "y" * 400)))
         300
     """
-    what = " ".join(what.split())
+    what = _line(what)
     what = what if len(what) <= 230 else f"{what[:227]}..."
-    name, room = " ".join(str(path).split()), _MAX_LINE - len(what) - 1
+    name, room = _line(str(path)), _MAX_LINE - len(what) - 1
     name = name if len(name) <= room else f"...{name[3 - room :]}"
     return FileError(f"{name} {what}")
 
 
 def one_line(text: str) -> str:
     """A message that was made elsewhere, in one line of at most 300 characters."""
-    text = " ".join(text.split())
+    text = _line(text)
     return text if len(text) <= _MAX_LINE else f"{text[: _MAX_LINE - 3]}..."
+
+
+def printable(text: str) -> str:
+    r"""A text without what a terminal would obey.
+
+    Examples:
+        >>> print(printable("red \x1b[31m"))
+        red \x1b[31m
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()))
 
 
 def shown(value: Any, most: int = 50) -> str:
@@ -96,14 +113,18 @@ def open_regular(path: Path) -> Any:
         raise file_error(path, f"cannot be read: {error.strerror}") from None
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, per_byte: int = _OBJECTS) -> str:
     """The text of a file.
+
+    Args:
+        path: The file.
+        per_byte: Bytes of memory that what is read from a byte may take.
 
     Raises:
         FileError: If it cannot be read, is too large or is not UTF-8.
     """
     with open_regular(path) as file:
-        size, limit = os.fstat(file.fileno()).st_size, max_bytes()
+        size, limit = os.fstat(file.fileno()).st_size * per_byte, max_bytes()
         if size > limit:
             raise file_error(path, too_large(size, limit))
         try:

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from softqd import html
 from softqd.experiment.files.lock import locked
 from softqd.experiment.files.schema import (
@@ -279,11 +281,12 @@ def _statistics(metric: str, algorithms: dict[str, Entry]) -> dict[str, Any] | N
     samples = {name: values for name, values in samples.items() if values}
     if not samples:
         return None
-    verdict = against_best(samples)
     rows = {}
-    for name, values in samples.items():
-        summary = {k: _finite(v) for k, v in summarize(values)._asdict().items()}
-        rows[name] = {**summary, "p": verdict.p_values.get(name)}
+    with np.errstate(over="ignore", invalid="ignore"):  # files may hold huge numbers
+        verdict = against_best(samples)
+        for name, values in samples.items():
+            summary = {k: _finite(v) for k, v in summarize(values)._asdict().items()}
+            rows[name] = {**summary, "p": verdict.p_values.get(name)}
     return {
         "best": verdict.best,
         "not_worse": list(verdict.not_worse),

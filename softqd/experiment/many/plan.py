@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from softqd.experiment import config as configs
 from softqd.experiment.config import Config, ConfigError
+from softqd.experiment.files.schema import printable
 from softqd.experiment.result import plain_settings
 from softqd.experiment.same import first_difference
 from softqd.ops import seeds as ops_seeds
@@ -289,10 +290,10 @@ def refuse_other(
         before, now = saved.get(table, {}), config[table]
         sides = ({k: side.get(k) for k in keys or side} for side in (before, now))
         if found := first_difference(*sides):
-            version = saved.get("versions", {}).get("softqd", "unknown")
+            version = printable(saved.get("versions", {}).get("softqd", "unknown"))
             raise ConfigError(
-                f"{folder} holds a run of softqd {version} with {table} "
-                f"{found.place}={found.before!r}, this comparison has {found.now!r}; "
+                f"{folder} holds a run of softqd {version:.20} with {table} "
+                f"{found.place}={found.before}, this comparison has {found.now}; "
                 "use the same, or another folder"
             )
 

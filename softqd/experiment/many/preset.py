@@ -51,7 +51,7 @@ class PresetFile(NamedTuple):
         if found := first_difference(self.problem, problem):
             raise ConfigError(
                 f"preset {self.path} was tuned with problem {found.place}="
-                f"{found.before!r}, this one has {found.now!r}; use the same problem, "
+                f"{found.before}, this one has {found.now}; use the same problem, "
                 f"or give its settings with --set {self.algorithm['name']}.NAME=VALUE"
             )
 
