@@ -263,7 +263,8 @@ class _BehaviorDim:
             return None
         known = vars(problem)
         if known.get("behavior_dim") is None:
-            known["behavior_dim"] = _FoundDim(_find_behavior_dim(problem))
+            found = _find_behavior_dim(problem)
+            known["behavior_dim"] = None if found is None else _FoundDim(found)
         return known["behavior_dim"]
 
     def __set__(self, problem: Problem, value: int | None) -> None:
@@ -303,7 +304,7 @@ class Problem:
             dollars make no formulas.
         target: Image ``(height, width, 3)`` to show beside rendered solutions.
         behavior_dim: Number of behavior dimensions, where neither ``sample`` nor the
-            bounds tell it. None: it is found by tracing ``evaluate``.
+            bounds tell it. The attribute is None where nothing does.
 
     Raises:
         TypeError: If a function is not callable.
@@ -507,19 +508,28 @@ def _check_dim(dim: Any) -> None:
         )
 
 
-def _find_behavior_dim(problem: Problem) -> int:
-    """From ``sample``, or else from the bounds."""
-    if problem.sample is not None:
-        solution = jax.eval_shape(problem.draw, jax.random.key(0))
-        return check_evaluate(problem, solution)
-    low = problem.behavior_bounds[0] if problem.behavior_bounds is not None else 0.0
-    if isinstance(low, tuple):
-        return len(low)
+def known_behavior_dim(problem: Problem) -> int:
+    """The number of behavior dimensions.
+
+    Raises:
+        ValueError: If the problem does not tell.
+    """
+    if problem.behavior_dim is not None:
+        return problem.behavior_dim
     raise ValueError(
         f"problem {problem.name!r} does not say how many behavior dimensions it has; "
         "give it sample=, behavior_dim=, or behavior_bounds= with one value per "
         "dimension"
     )
+
+
+def _find_behavior_dim(problem: Problem) -> int | None:
+    """From ``sample``, or else from the bounds; None where neither tells."""
+    if problem.sample is not None:
+        solution = jax.eval_shape(problem.draw, jax.random.key(0))
+        return check_evaluate(problem, solution)
+    low = problem.behavior_bounds[0] if problem.behavior_bounds is not None else 0.0
+    return len(low) if isinstance(low, tuple) else None
 
 
 def _check_level(level: Any) -> float:

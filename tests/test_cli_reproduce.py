@@ -69,7 +69,10 @@ def test_without_matplotlib_there_is_a_table(capsys, tmp_path, monkeypatch):
         (["lsi", "--quick"], "softqd weights fetch"),
         (["ic", "--set", "size=8"], "only target, generator, scorer"),
         (["lp", "--seeds", "3,3"], "duplicates"),
-        (["lp", "--seeds", "0"], "seeds must be a whole number at least 1"),
+        (
+            ["lp", "--seeds", "0"],
+            "seeds must be a whole number between 1 and 1000000; got 0",
+        ),
         (["lp", "--from", "nowhere"], "holds no record of 'lp'"),
     ],
 )

@@ -54,8 +54,10 @@ def test_a_module_with_functions_in_it_is_told_from_a_solution(bowl):
 
 
 def test_dimension_unknown_without_sample():
+    problem = softqd.Problem(good, behavior_bounds=(0, 1))
+    assert problem.behavior_dim is None
     with pytest.raises(ValueError, match="give it sample="):
-        _ = softqd.Problem(good).behavior_dim
+        softqd.cma_mega(problem)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import softqd
 
 
-def make_bowl(dim=6, behavior_bounds=(0.0, 1.0), dtype=None, **kwargs):
+def make_bowl(dim=6, behavior_bounds=(0.0, 1.0), **kwargs):
     """Smooth quality around 0.3, first two coordinates through a sigmoid."""
     kwargs = {"quality_level": 0.0, **kwargs}
+    dtype = kwargs.pop("dtype", None)
 
     def evaluate(x):
         return 10.0 - jnp.sum((x - 0.3) ** 2), jax.nn.sigmoid(x[:2])

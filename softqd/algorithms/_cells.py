@@ -26,7 +26,13 @@ from softqd.ops.archive import (
 )
 from softqd.ops.checks import check_count, rows_finite
 from softqd.ops.cvt import NUM_SAMPLES, kmeans
-from softqd.types import Evaluation, Key, Population, Problem
+from softqd.types import (
+    Evaluation,
+    Key,
+    Population,
+    Problem,
+    known_behavior_dim,
+)
 
 # Cells of the published baselines.
 CELLS = 10_000
@@ -77,7 +83,7 @@ def cells_of(
     """
     if problem.sample is None and not isinstance(problem.behavior_bounds, tuple):
         return None
-    dim = problem.behavior_dim
+    dim = known_behavior_dim(problem)
     _check_bounded(problem, dim)
     if centroids is None:
         check_count("cells", settings["cells"], 1, NUM_SAMPLES)

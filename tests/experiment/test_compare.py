@@ -293,7 +293,7 @@ def test_damaged_files_are_named(copy):
     ("change", "message"),
     [
         ({"seeds": [1, 2, 1]}, r"duplicates: \[1\]"),
-        ({"seeds": 0}, "one or more"),
+        ({"seeds": 0}, "seeds must be a whole number between 1 and 1000000; got 0"),
         ({"algorithms": ["squad", "squad"]}, "duplicates: squad, squad"),
         ({"algorithms": ["squid"]}, "did you mean 'squad'"),
         ({"algorithms": "squad"}, "list of names"),
