@@ -84,7 +84,9 @@ def process(number, port, folder, last, out):
     """Two devices of four; the second process dies after iteration ``last``."""
     jax.config.update("jax_num_cpu_devices", 2)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(number))
+    jax.distributed.initialize(
+        f"127.0.0.1:{port}", 2, int(number), heartbeat_timeout_seconds=5
+    )
 
     def die(point):
         if number == "1" and point.iteration == int(last):

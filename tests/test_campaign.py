@@ -42,10 +42,10 @@ def test_a_kind_of_file_without_a_reader_is_noticed(place, tmp_path):
 @pytest.mark.slow
 def test_inputs_at_random(place):
     tally = Tally()
-    inputs.damaged_files(place, 200, 0, tally)
-    inputs.settings_and_options(place, 400, 0, tally)
+    inputs.damaged_files(place, 60, 0, tally)
+    inputs.settings_and_options(place, 60, 0, tally)
     assert not tally.faults
-    assert sum(tally.tried.values()) == 600
+    assert sum(tally.tried.values()) == 120
 
 
 @pytest.mark.slow
