@@ -4,16 +4,13 @@ The exit status is 1 if anything went wrong.
 """
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
-from campaign import disks, inputs, kills, material
+from campaign import material, parts
 from campaign.verdict import Tally
 
 MARKS = "<!-- campaign -->\n", "<!-- end of campaign -->\n"
@@ -24,7 +21,7 @@ def main() -> int:
     options = _options()
     began = time.time()
     with tempfile.TemporaryDirectory(prefix="softqd-campaign-") as place:
-        tally = campaign(Path(place), options)
+        tally = parts.run(Path(place), options.seed, options.share, options.jobs)
     lines = [*tally.table(), "", *_words(tally, options, time.time() - began)]
     print("\n".join(lines))
     for fault in tally.faults[:50]:
@@ -36,46 +33,6 @@ def main() -> int:
         text = "\n".join(lines) + "\n"
         page.write_text(before + MARKS[0] + text + MARKS[1] + after)
     return int(not tally.is_clean)
-
-
-def campaign(place: Path, options: argparse.Namespace) -> Tally:
-    """All parts, each with folders of its own, side by side."""
-    store, share = place / "store", options.share
-    parts = [
-        ("files", round(14_000 * share)),
-        ("settings", round(6_000 * share)),
-        ("processes", round(500 * share)),
-        ("kills", round(104 * share)),
-        ("disks", 0),
-    ]
-    tally = Tally()
-    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-        futures = [
-            pool.submit(_part, name, count, options.seed, place / name, store)
-            for name, count in parts
-        ]
-        for future in futures:
-            tally.add(future.result())
-    return tally
-
-
-def _part(name: str, count: int, seed: int, place: Path, store: Path) -> Tally:
-    tally, is_small = Tally(), name == "disks"
-    place.mkdir()
-    made = material.make(place, ("run",) if is_small else tuple(material.COMMANDS))
-    if name == "files":
-        inputs.damaged_files(made, count, seed, tally)
-    elif name == "settings":
-        inputs.settings_and_options(made, count, seed, tally)
-    elif name == "processes":
-        inputs.as_processes(made, count, seed, store, tally)
-    elif name == "kills":
-        kills.kill_and_resume(made, count, seed, store, tally)
-    else:
-        disks.disturb(made, store, tally)
-    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    tally.most_bytes = 1024 * max(resource.getrusage(w).ru_maxrss for w in who)
-    return tally
 
 
 def _words(tally: Tally, options: argparse.Namespace, seconds: float):

@@ -218,7 +218,7 @@ def as_processes(place: Path, count: int, seed: int, store: Path, tally: Tally) 
     names = _readable(place)
     for i in range(count):
         with tempfile.TemporaryDirectory() as out:
-            copy = shutil.copytree(place, f"{out}/material")
+            copy = Path(shutil.copytree(place, f"{out}/material"))
             if i % 3 == 0:
                 path = copy / pick(names, rng).relative_to(place)
                 top = copy / path.relative_to(copy).parts[0]
