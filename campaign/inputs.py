@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from damage import TEXTS, VALUES, damaged, pick
@@ -242,12 +243,19 @@ def as_processes(place: Path, count: int, seed: int, store: Path, tally: Tally) 
 
 def ended(arguments: list[str], store: Path, place: Path, **how) -> End:
     """The end of a command in a process of its own, in a folder."""
-    with open(place / "stderr", "w+b") as err:
-        with material.start(arguments, store, stderr=err, cwd=place, **how) as process:
-            try:
-                status = process.wait(10 * PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                status = None
-        err.seek(0)
-        return End(status, err.read().decode(errors="replace"))
+    with (
+        open(place / "stderr", "w+b") as err,
+        material.start(arguments, store, stderr=err, cwd=place, **how) as process,
+    ):
+        return end_of(process, err)
+
+
+def end_of(process: subprocess.Popen, err: Any) -> End:
+    """The end of a process, which is killed if it does not come; what it said."""
+    try:
+        status = process.wait(10 * PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        status = None
+    err.seek(0)
+    return End(status, err.read().decode(errors="replace"))

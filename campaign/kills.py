@@ -10,7 +10,7 @@ import numpy as np
 from damage import pick
 
 from campaign import material
-from campaign.inputs import PATIENCE, ended
+from campaign.inputs import end_of, ended
 from campaign.verdict import End, Tally, verdict
 
 HOW = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
@@ -66,24 +66,18 @@ def kill_and_resume(place: Path, count: int, seed: int, store: Path, tally: Tall
 def killed_at(command, out: Path, store: Path, moment, how, rng) -> End:
     """Start a command and send a signal at a moment; its end."""
     awaited, most = MOMENTS[moment]
-    with open(out / "stderr", "w+b") as err:
-        with material.start(command, store, stderr=err) as process:
-            since = time.time()
-            while (
-                awaited and process.poll() is None and not _is_new(out, awaited, since)
-            ):
-                time.sleep(0.002)
-            try:  # the more often, the sooner
-                process.wait(most * rng.random() ** 2 + 0.1 * (awaited is None))
-            except subprocess.TimeoutExpired:
-                process.send_signal(how)
-            try:
-                status = process.wait(10 * PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                status = None
-        err.seek(0)
-        return End(status, err.read().decode(errors="replace"))
+    with (
+        open(out / "stderr", "w+b") as err,
+        material.start(command, store, stderr=err) as process,
+    ):
+        since = time.time()
+        while awaited and process.poll() is None and not _is_new(out, awaited, since):
+            time.sleep(0.002)
+        try:  # the more often, the sooner
+            process.wait(most * rng.random() ** 2 + 0.1 * (awaited is None))
+        except subprocess.TimeoutExpired:
+            process.send_signal(how)
+        return end_of(process, err)
 
 
 def _is_new(out: Path, pattern: str, since: float) -> bool:
